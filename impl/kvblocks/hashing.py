@@ -1,0 +1,102 @@
+"""Hash strategies: how the identity of a full block is computed.
+
+A strategy is a callable `(parent, tokens, extra) -> key`:
+
+- `parent`: the key of the block before this one in the sequence, `None` for the first block;
+- `tokens`: the block's token ids, a tuple of `block_size` integers in `0 .. 2**32 - 1`;
+- `extra`: what else the KV depends on, a tuple of str, bytes or int (empty for plain text);
+- `key`: hashable, not `None`. Equal keys are taken to mean equal KV, so the key must determine
+  the whole prefix: two prefixes with one key share a block, and one of them reads the other's KV.
+"""
+
+import hashlib
+import struct
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from kvblocks.errors import InvalidArgument
+
+Key = Hashable
+HashStrategy = Callable[[Any, tuple[int, ...], tuple[Any, ...]], Key]
+
+
+def encode(parent: bytes | None, tokens: tuple[int, ...], extra: tuple[Any, ...]) -> bytes:
+    """Bytes from which parent, tokens and extra can be read back: no two inputs share an encoding.
+
+    Every part is of fixed length or preceded by its length, and carries a tag where its kind is open.
+    O(len(tokens) + size of extra).
+    """
+    parts = [
+        b"\0" if parent is None else b"\1" + struct.pack("<I", len(parent)) + parent,
+        struct.pack(f"<I{len(tokens)}I", len(tokens), *tokens),
+    ]
+    for item in extra:
+        if isinstance(item, bytes):
+            tag, raw = b"b", item
+        elif isinstance(item, str):
+            tag, raw = b"s", item.encode("utf-8", "surrogatepass")
+        elif isinstance(item, int) and not isinstance(item, bool):
+            tag, raw = b"i", str(item).encode()
+        else:
+            raise InvalidArgument(f"extra keys are str, bytes or int, not {item!r}")
+        parts.append(tag + struct.pack("<I", len(raw)) + raw)
+    return b"".join(parts)
+
+
+def sha256(parent: Any, tokens: tuple[int, ...], extra: tuple[Any, ...]) -> bytes:
+    """SHA-256 of the block's encoding: 32 bytes. The default.
+
+    A hash whose collisions can be made on purpose lets one tenant be served the KV of another:
+    vLLM advisory GHSA-rm76-4mrf-v9r8.
+    """
+    return hashlib.sha256(encode(parent, tokens, extra)).digest()
+
+
+def builtin(parent: Any, tokens: tuple[int, ...], extra: tuple[Any, ...]) -> int:
+    """Python's `hash((parent, tokens))`: the fastest, and **not safe between tenants**.
+
+    It has 64 bits and no secret, so collisions can be made on purpose (and `hash(-1) == hash(-2)`).
+    Use it where everybody who can send a prompt may read everybody's prompts.
+    """
+    return hash((parent, tokens, extra)) if extra else hash((parent, tokens))
+
+
+def xxh3(parent: Any, tokens: tuple[int, ...], extra: tuple[Any, ...]) -> bytes:
+    """XXH3-128 of the block's encoding: 16 bytes. No accidental collisions, but not safe between tenants."""
+    import xxhash
+
+    return bytes(xxhash.xxh3_128_digest(encode(parent, tokens, extra)))
+
+
+STRATEGIES: dict[str, HashStrategy] = {"sha256": sha256, "builtin": builtin, "xxh3": xxh3}
+
+
+def strategy(hasher: str | HashStrategy) -> HashStrategy:
+    """The strategy of that name, or the given callable guarded against keys that could not be used.
+
+    Raises InvalidArgument for an unknown name, for "xxh3" without the xxhash package, and for
+    what is neither a name nor callable.
+    """
+    if callable(hasher):
+        return _guarded(hasher)
+    if hasher not in STRATEGIES:
+        raise InvalidArgument(f"hasher is one of {', '.join(STRATEGIES)} or a callable, not {hasher!r}")
+    if hasher == "xxh3":
+        try:
+            import xxhash  # noqa: F401
+        except ImportError:
+            raise InvalidArgument("hasher 'xxh3' needs the package xxhash: pip install xxhash") from None
+    return STRATEGIES[hasher]
+
+
+def _guarded(hasher: HashStrategy) -> HashStrategy:
+    """An unusable key must raise here, before the manager's first write, and not while registering."""
+
+    def checked(parent: Any, tokens: tuple[int, ...], extra: tuple[Any, ...]) -> Key:
+        key = hasher(parent, tokens, extra)
+        if key is None:
+            raise InvalidArgument("the hash strategy returned None, which stands for 'no identity'")
+        hash(key)
+        return key
+
+    return checked

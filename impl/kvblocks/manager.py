@@ -1,0 +1,240 @@
+"""The paged KV-cache block manager: reference counts, prefix cache, LRU eviction, atomic allocation.
+
+A block is in exactly one place: the free list (no identity, never hit), the evictable pool (idle, but a
+prompt with the same prefix can still hit it) or the tables of one or more live sequences.
+
+    free list  --take-->  live  --release, no key-->  free list (tail)
+                          live  --release, key----->  evictable pool (newest)
+    evictable  --hit--->  live
+    evictable  --take (the oldest; its key is forgotten)-->  live
+
+Single-threaded: one call at a time. Costs are in blocks of the sequence at hand; nothing but `observe`
+depends on the size of the pool.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterable
+from typing import NamedTuple
+
+from kvblocks.arithmetic import blocks_for, check_size, check_token, check_tokens, match_limit
+from kvblocks.errors import OutOfBlocks, PositionOutOfRange, SequenceExists, UnknownSequence
+from kvblocks.hashing import HashStrategy, Key, strategy
+
+
+class Observation(NamedTuple):
+    """A copy of the manager's whole state, under the names of its structures. See `observe`."""
+
+    free: list[int]
+    evictable: list[int]
+    ref: list[int]
+    block_hash: list[Key | None]
+    hash_to_block: dict[Key, int]
+    tables: dict[Hashable, list[int]]
+    tokens: dict[Hashable, list[int]]
+    hashes: dict[Hashable, list[Key]]
+    cached: dict[Hashable, int]
+
+
+class BlockManager:
+    """Manages `num_blocks` physical blocks of `block_size` tokens each, numbered from 0.
+
+    hasher: "sha256" (default), "builtin", "xxh3", or a callable, see `kvblocks.hashing`.
+    Raises InvalidArgument for sizes that are not positive integers and for an unknown hasher.
+    """
+
+    def __init__(
+        self,
+        num_blocks: int,
+        block_size: int,
+        enable_prefix_cache: bool = True,
+        *,
+        hasher: str | HashStrategy = "sha256",
+    ) -> None:
+        self.num_blocks = check_size("num_blocks", num_blocks)
+        self.block_size = check_size("block_size", block_size)
+        self.enable_prefix_cache = bool(enable_prefix_cache)
+        self._hasher = strategy(hasher)
+        self._free: deque[int] = deque(range(num_blocks))
+        self._evictable: OrderedDict[int, None] = OrderedDict()  # oldest first
+        self._ref: list[int] = [0] * num_blocks
+        self._block_hash: list[Key | None] = [None] * num_blocks
+        self._hash_to_block: dict[Key, int] = {}
+        self._tables: dict[Hashable, list[int]] = {}
+        self._tokens: dict[Hashable, list[int]] = {}
+        self._hashes: dict[Hashable, list[Key]] = {}
+        self._cached: dict[Hashable, int] = {}
+
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+        """Start a sequence: share the cached blocks of its prefix, take new ones for the rest.
+
+        Returns its block table. The KV of the first `num_cached_tokens(seq_id)` tokens is there already;
+        the caller computes the rest before the next call. O(number of tokens).
+        Raises OutOfBlocks, SequenceExists, or InvalidArgument (empty prompt, bad token id).
+        """
+        if seq_id in self._tables:
+            raise SequenceExists(f"sequence {seq_id!r} is live: free it first")
+        tokens = check_tokens(token_ids)
+        hashes = self._hash_chain(tokens)
+        hits = self._match(hashes, match_limit(len(tokens), self.block_size))
+        needed = blocks_for(len(tokens), self.block_size) - len(hits)
+        available = self.num_free_blocks
+        for block in hits:
+            if self._ref[block] == 0:  # counted as free, but as a hit it cannot be taken as well
+                available -= 1
+        if needed > available:
+            raise OutOfBlocks(f"allocate needs {needed} new blocks, {available} are available")
+        table: list[int] = []
+        for block in hits:
+            self._hit(block)
+            table.append(block)
+        for _ in range(needed):
+            table.append(self._take())
+        for i in range(len(hits), len(hashes)):
+            self._register(table[i], hashes[i])
+        self._tables[seq_id] = table
+        self._tokens[seq_id] = tokens
+        self._hashes[seq_id] = hashes
+        self._cached[seq_id] = len(hits) * self.block_size
+        return list(table)
+
+    def append_slot(self, seq_id: Hashable, token_id: int) -> int:
+        """Add one token to a live sequence and return its slot; takes a new block if the last one is full.
+
+        A block that becomes full gets its identity, so later prompts can hit what was generated.
+        O(1), and O(block_size) when it fills a block. Raises OutOfBlocks, UnknownSequence, InvalidArgument.
+        """
+        self._check_live(seq_id)
+        check_token(token_id)
+        table, tokens, hashes = self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id]
+        pos = len(tokens)
+        fills_block = self.enable_prefix_cache and (pos + 1) % self.block_size == 0
+        if fills_block:
+            key = self._hash(hashes, [*tokens[pos + 1 - self.block_size :], token_id])
+        if pos // self.block_size == len(table):
+            table.append(self._take())  # the one thing that can refuse: nothing is written before it
+        tokens.append(token_id)
+        if fills_block:
+            hashes.append(key)
+            self._register(table[-1], key)
+        return table[-1] * self.block_size + pos % self.block_size
+
+    def free(self, seq_id: Hashable) -> None:
+        """End a live sequence, last block first: the least general block is then the first to be evicted.
+
+        O(number of its blocks). Raises UnknownSequence.
+        """
+        self._check_live(seq_id)
+        for block in reversed(self._tables[seq_id]):
+            self._release(block)
+        del self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id], self._cached[seq_id]
+
+    def slot(self, seq_id: Hashable, pos: int) -> int:
+        """Where the K/V of token `pos` is: block * block_size + offset. O(1).
+
+        Raises UnknownSequence, PositionOutOfRange.
+        """
+        self._check_live(seq_id)
+        if not 0 <= pos < len(self._tokens[seq_id]):
+            raise PositionOutOfRange(f"position {pos} is not in 0 .. {len(self._tokens[seq_id]) - 1}")
+        return self._tables[seq_id][pos // self.block_size] * self.block_size + pos % self.block_size
+
+    def can_allocate(self, num_tokens: int) -> bool:
+        """A coarse check that ignores hits: True means that `allocate` succeeds, False that it may fail."""
+        check_size("num_tokens", num_tokens, least=0)
+        return blocks_for(num_tokens, self.block_size) <= self.num_free_blocks
+
+    @property
+    def num_free_blocks(self) -> int:
+        """Blocks that no live sequence holds: the free list and the evictable pool."""
+        return len(self._free) + len(self._evictable)
+
+    def num_cached_tokens(self, seq_id: Hashable) -> int:
+        """How many tokens of the prompt were hits when it was allocated: a multiple of block_size."""
+        self._check_live(seq_id)
+        return self._cached[seq_id]
+
+    def block_table(self, seq_id: Hashable) -> list[int]:
+        """The sequence's blocks in order, a copy."""
+        self._check_live(seq_id)
+        return list(self._tables[seq_id])
+
+    def observe(self) -> Observation:
+        """A copy of the whole state, for audits and debugging. O(size of the pool)."""
+        return Observation(
+            free=list(self._free),
+            evictable=list(self._evictable),
+            ref=list(self._ref),
+            block_hash=list(self._block_hash),
+            hash_to_block=dict(self._hash_to_block),
+            tables={seq_id: list(table) for seq_id, table in self._tables.items()},
+            tokens={seq_id: list(tokens) for seq_id, tokens in self._tokens.items()},
+            hashes={seq_id: list(hashes) for seq_id, hashes in self._hashes.items()},
+            cached=dict(self._cached),
+        )
+
+    def _check_live(self, seq_id: Hashable) -> None:
+        if seq_id not in self._tables:
+            raise UnknownSequence(f"no live sequence {seq_id!r}")
+
+    def _hash(self, hashes: list[Key], tokens: list[int]) -> Key:
+        """The key of the block that follows the blocks of `hashes`. None stands before the first block."""
+        parent = hashes[-1] if hashes else None
+        return self._hasher(parent, tuple(tokens), ())
+
+    def _hash_chain(self, tokens: list[int]) -> list[Key]:
+        """The keys of a prompt's full blocks: none for a partial last one, none with the cache off."""
+        hashes: list[Key] = []
+        if self.enable_prefix_cache:
+            for i in range(len(tokens) // self.block_size):
+                hashes.append(self._hash(hashes, tokens[i * self.block_size : (i + 1) * self.block_size]))
+        return hashes
+
+    def _match(self, hashes: list[Key], limit: int) -> list[int]:
+        """The cached blocks of the longest run of hits from the start, at most `limit`."""
+        hits: list[int] = []
+        for i in range(min(limit, len(hashes))):
+            block = self._hash_to_block.get(hashes[i])
+            if block is None:
+                break
+            hits.append(block)
+        return hits
+
+    def _hit(self, block: int) -> None:
+        """Share a cached block; an idle one leaves the evictable pool first."""
+        if self._ref[block] == 0:
+            del self._evictable[block]
+        self._ref[block] += 1
+
+    def _take(self) -> int:
+        """A block for new content: the head of the free list, else the oldest evictable one."""
+        if self._free:
+            block = self._free.popleft()
+        elif self._evictable:
+            block, _ = self._evictable.popitem(last=False)
+            self._forget(block)
+        else:
+            raise OutOfBlocks("no block is free or evictable")
+        self._ref[block] = 1
+        return block
+
+    def _forget(self, block: int) -> None:
+        """Drop the identity of an evicted block; the mapping goes only if it points at this very block."""
+        key = self._block_hash[block]
+        self._block_hash[block] = None
+        if self._hash_to_block.get(key) == block:
+            del self._hash_to_block[key]
+
+    def _register(self, block: int, key: Key) -> None:
+        """Give a full block its identity; where another block has it already, the older mapping stays."""
+        self._block_hash[block] = key
+        if key not in self._hash_to_block:
+            self._hash_to_block[key] = block
+
+    def _release(self, block: int) -> None:
+        """One holder less; a block without holders becomes evictable if it has an identity, else free."""
+        self._ref[block] -= 1
+        if self._ref[block] == 0:
+            if self._block_hash[block] is not None:
+                self._evictable[block] = None
+            else:
+                self._free.append(block)
