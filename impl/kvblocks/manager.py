@@ -71,9 +71,9 @@ class BlockManager:
         the caller computes the rest before the next call. O(number of tokens).
         Raises OutOfBlocks, SequenceExists, or InvalidArgument (empty prompt, bad token id).
         """
+        tokens = check_tokens(token_ids)  # first: iterating may run code of the caller's
         if seq_id in self._tables:
             raise SequenceExists(f"sequence {seq_id!r} is live: free it first")
-        tokens = check_tokens(token_ids)
         hashes = self._hash_chain(tokens)
         hits = self._match(hashes, match_limit(len(tokens), self.block_size))
         needed = blocks_for(len(tokens), self.block_size) - len(hits)

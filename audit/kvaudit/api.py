@@ -1,0 +1,248 @@
+"""A target in this process: any class with the seed's API, driven through its public methods.
+
+The class needs no base class and no adapter: a constructor `(num_blocks, block_size, enable_prefix_cache)`,
+`allocate`, `append_slot`, `free`, `num_free_blocks` (property or method) and `num_cached_tokens`. What else it
+offers (`slot`, `can_allocate`, `block_table`, `observe`) is checked too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from kvaudit.errors import TargetError
+from kvaudit.protocol import (
+    Allocate,
+    Append,
+    Call,
+    CanAllocate,
+    Failed,
+    Free,
+    Observe,
+    Observed,
+    Operation,
+    Outcome,
+    Pool,
+    Raised,
+    Refused,
+    Returned,
+    Scribble,
+    Slot,
+    State,
+)
+
+REQUIRED = ("allocate", "append_slot", "free", "num_free_blocks", "num_cached_tokens")
+OPTIONAL = ("slot", "can_allocate", "block_table", "observe")
+
+_NAMED = (ValueError, LookupError, TypeError, OverflowError)
+"""Builtin exceptions that say what was wrong with an argument; any other builtin is an accident."""
+
+
+class Hang(BaseException):
+    """A call did not return in time. Not an Exception, so that no target swallows it."""
+
+
+class ApiTarget:
+    """Executes operations on instances of `manager`, a class with the seed's API.
+
+    refusals: names of exception classes that mean "out of blocks", bases included.
+    timeout: seconds that one program may take.
+    """
+
+    def __init__(
+        self,
+        manager: Callable[[int, int, bool], Any],
+        *,
+        name: str,
+        version: str = "",
+        stubs: Sequence[str] = (),
+        refusals: frozenset[str] = frozenset({"OutOfBlocks"}),
+        timeout: float = 10.0,
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.stubs = tuple(stubs)
+        missing = [method for method in REQUIRED if not hasattr(manager, method)]
+        if missing:
+            raise TargetError(
+                f"{name} lacks {', '.join(missing)}. A target offers {', '.join(REQUIRED)}, and if it can "
+                f"{', '.join(OPTIONAL)}; for another API write a small class with these methods around it."
+            )
+        self.capabilities = frozenset(REQUIRED) | {method for method in OPTIONAL if hasattr(manager, method)}
+        self._make = manager
+        self._refusals = refusals
+        self._timeout = timeout
+        self._manager: Any = None
+        self._live: list[str] = []
+        self._taken: list[Any] | None = None
+        self._returned: list[Any] | None = None
+
+    def open(self, pool: Pool) -> Failed | None:
+        """Make a fresh manager; None if that went well. An exception of its constructor is answered as Failed."""
+        self._live, self._taken, self._returned = [], None, None
+        try:
+            with _time_limit(self._timeout):
+                self._manager = self._make(pool.num_blocks, pool.block_size, pool.enable_prefix_cache)
+        except Hang:
+            return Failed("Hang", f"the constructor did not return within {self._timeout:g} s", named=False)
+        except Exception as error:
+            return Failed(type(error).__name__, str(error), _is_named(error))
+        return None
+
+    def run(self, program: Sequence[Operation]) -> list[Outcome]:
+        """Execute the operations to the end, and answer one outcome for each. A hang ends the program early."""
+        outcomes: list[Outcome] = []
+        try:
+            with _time_limit(self._timeout):
+                for operation in program:
+                    outcomes.append(self._execute(operation))
+        except Hang:
+            outcomes.append(Raised("Hang", f"no answer within {self._timeout:g} s", named=False))
+        return outcomes
+
+    def close(self) -> None:
+        """Forget the manager."""
+        self._manager = None
+
+    def _execute(self, operation: Operation) -> Outcome:
+        try:
+            return self._call(operation)
+        except Exception as error:
+            if any(cls.__name__ in self._refusals for cls in type(error).__mro__):
+                return Refused(type(error).__name__)
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"
+            return Raised(type(error).__name__, str(error), _is_named(error), where)
+
+    def _call(self, operation: Operation) -> Outcome:
+        manager = self._manager
+        if isinstance(operation, Allocate):
+            self._taken = list(operation.tokens)
+            table = manager.allocate(operation.seq, self._taken)
+            self._live.append(operation.seq)
+            self._returned = table if isinstance(table, list) else None
+            return Returned(list(table) if isinstance(table, (list, tuple)) else table)
+        if isinstance(operation, Append):
+            return Returned(manager.append_slot(operation.seq, operation.token))
+        if isinstance(operation, Free):
+            manager.free(operation.seq)
+            self._live.remove(operation.seq)
+            return Returned()
+        if isinstance(operation, Observe):
+            return self._observe()
+        if isinstance(operation, Scribble):
+            self._scribble()
+            return Returned()
+        if isinstance(operation, Slot):
+            return Returned(manager.slot(operation.seq, operation.pos))
+        if isinstance(operation, CanAllocate):
+            return Returned(manager.can_allocate(operation.num_tokens))
+        if isinstance(operation, Call):
+            return Returned(_raw_call(manager, operation))
+        raise AssertionError(operation)
+
+    def _observe(self) -> Observed:
+        manager, offers = self._manager, self.capabilities
+        tables: dict[str, Any] | None = None
+        if "block_table" in offers:
+            read = {seq: manager.block_table(seq) for seq in self._live}
+            self._returned = next((table for table in read.values() if isinstance(table, list)), self._returned)
+            tables = {seq: list(t) if isinstance(t, (list, tuple)) else t for seq, t in read.items()}
+        free = manager.num_free_blocks
+        return Observed(
+            num_free_blocks=free() if callable(free) else free,
+            tables=tables,
+            cached={seq: manager.num_cached_tokens(seq) for seq in self._live},
+            state=as_state(manager.observe()) if "observe" in offers else None,
+        )
+
+    def _scribble(self) -> None:
+        for mine in (self._taken, self._returned):
+            if mine is not None:
+                mine[:] = [7] * (len(mine) + 1)
+        self._taken = self._returned = None
+
+
+def as_state(observation: Any) -> State:
+    """The result of `observe()`, a mapping or an object with the seed's names, as a State.
+
+    Raises TargetError if it is neither or holds nonsense.
+    """
+    fields: dict[str, Any] = {}
+    for name in State.__struct_fields__:
+        is_mapping = isinstance(observation, Mapping)
+        value = observation.get(name) if is_mapping else getattr(observation, name, None)
+        if value is None:
+            continue
+        try:
+            if name == "hash_to_block":
+                value = list(value.items())
+            elif name == "cached":
+                value = dict(value)
+            elif name in ("tables", "tokens", "hashes"):
+                value = {seq: list(items) for seq, items in value.items()}
+            else:
+                value = list(value)
+        except (TypeError, AttributeError, ValueError):
+            raise TargetError(
+                f"observe() gives {value!r:.80} for {name!r}: it is to be a mapping, or an object with attributes, "
+                f"of {', '.join(State.__struct_fields__)}. Leave out what cannot be seen, or run with --black-box."
+            ) from None
+        fields[name] = value
+    if not fields:
+        raise TargetError(
+            f"observe() gives {observation!r:.80}, in which none of {', '.join(State.__struct_fields__)} is found. "
+            "Run with --black-box to audit without it."
+        )
+    return State(**fields)
+
+
+def _raw_call(manager: Any, call: Call) -> Any:
+    args = list(call.args)
+    if call.fail_at is not None:
+        args[-1] = _failing(args[-1], call.fail_at)
+    method = getattr(manager, call.method)
+    result = method(*args) if callable(method) else method
+    return list(result) if isinstance(result, (list, tuple)) else result
+
+
+def _failing(items: Sequence[Any], at: int) -> Iterator[Any]:
+    for i, item in enumerate(items):
+        if i == at:
+            raise ValueError("the caller's token ids cannot be iterated to the end")
+        yield item
+
+
+def _is_named(error: Exception) -> bool:
+    return type(error).__module__ != "builtins" or isinstance(error, _NAMED)
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raise Hang in the block if it takes longer. Where there are no timers (not the main thread): no limit."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def ring(signum: int, frame: FrameType | None) -> None:
+        raise Hang
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def encode_line(message: msgspec.Struct) -> bytes:
+    """A message as one line of JSON. What JSON cannot hold (an engine's own objects) is written as its repr."""
+    return msgspec.json.encode(message, enc_hook=repr) + b"\n"

@@ -1,0 +1,98 @@
+"""One execution: a target and an oracle on one fresh pool, until the first breach or the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kvaudit.errors import TargetError
+from kvaudit.oracle import SEVERITY, Breach, Judgement, Oracle
+from kvaudit.profiles import Profile
+from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Program
+from kvaudit.targets import Target
+
+
+class Played(NamedTuple):
+    """An operation and what came of it."""
+
+    operation: Mutation
+    judgement: Judgement
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A pool and a program for it: what reproduces a behaviour."""
+
+    pool: Pool
+    program: Program
+
+
+class Execution:
+    """Applies operations one by one. After a breach (see `breaches`) nothing more can be applied."""
+
+    def __init__(self, target: Target, pool: Pool, profile: Profile) -> None:
+        failed = target.open(pool)
+        if failed is not None:
+            said = f"{failed.error}: {failed.message}" if failed.message else failed.error
+            raise TargetError(
+                f"{target.name} could not make a pool of {pool.num_blocks} blocks of {pool.block_size} tokens "
+                f"(prefix cache {'on' if pool.enable_prefix_cache else 'off'}): {said}"
+            )
+        self.pool = pool
+        self.target = target
+        self.oracle = Oracle(pool, profile, target.capabilities)
+        self.played: list[Played] = []
+
+    @property
+    def breaches(self) -> tuple[Breach, ...]:
+        """What the last operation broke."""
+        return self.played[-1].judgement.breaches if self.played else ()
+
+    @property
+    def scenario(self) -> Scenario:
+        """What has been played so far."""
+        return Scenario(self.pool, tuple(played.operation for played in self.played))
+
+    def is_legal(self, operation: Mutation) -> bool:
+        """Whether the caller may do this now: misuse has executions of its own."""
+        is_live = operation.seq in self.oracle.ledger.sequences
+        return not is_live and bool(operation.tokens) if isinstance(operation, Allocate) else is_live
+
+    def apply(self, operation: Mutation) -> Judgement:
+        """Play one legal operation on the target and judge it."""
+        outcomes = self.target.run(self.oracle.ask(operation))
+        judgement = self.oracle.judge(operation, outcomes)
+        self.played.append(Played(operation, judgement))
+        return judgement
+
+    def give_all_back(self) -> None:
+        """Free every live sequence, and then fill the whole pool once: nothing may have leaked."""
+        whole = self.pool.num_blocks * self.pool.block_size
+        frees: list[Mutation] = [Free(str(seq)) for seq in self.oracle.ledger.sequences]
+        for operation in [*frees, Allocate("all", (3,) * whole), Free("all")]:
+            if self.breaches:
+                return
+            self.apply(operation)
+
+
+def play(target: Target, scenario: Scenario, profile: Profile) -> Execution:
+    """Play a program up to its first breach; operations that are not legal where they stand are left out."""
+    execution = Execution(target, scenario.pool, profile)
+    for operation in scenario.program:
+        if execution.is_legal(operation) and execution.apply(operation).breaches:
+            break
+    return execution
+
+
+def gravest(breaches: tuple[Breach, ...]) -> Breach:
+    """The breach that gives a finding its name."""
+    return min(breaches, key=lambda breach: SEVERITY.index(breach.obligation))
+
+
+def describe(operation: Mutation) -> str:
+    """The operation as a call."""
+    if isinstance(operation, Allocate):
+        return f"allocate({operation.seq!r}, {list(operation.tokens)})"
+    if isinstance(operation, Append):
+        return f"append_slot({operation.seq!r}, {operation.token})"
+    return f"free({operation.seq!r})"

@@ -1,0 +1,341 @@
+"""Reach goals: situations that an audit has to have met before its verdict means anything.
+
+Each goal ships a witness, a scripted program that reaches it on a manager that follows the specification.
+Witnesses are played first and then mutated (see `kvaudit.machine`), so that a verdict does not hang on luck.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvaudit.execution import Played, Scenario
+from kvaudit.oracle import Judgement
+from kvaudit.profiles import Profile
+from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvspec.identity import Identity
+from kvspec.operations import blocks_for, can_allocate, full_chain, match_limit, run_of_hits
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A situation, the obligations whose verdicts rest on having met it, and a program that meets it."""
+
+    id: str
+    statement: str
+    supports: tuple[str, ...]
+    witness: Scenario
+    needs_keep_old: bool = False  # cannot happen where every copy of equal content can be hit
+
+
+def _scenario(num_blocks: int, block_size: int, *program: Mutation, cache: bool = True) -> Scenario:
+    return Scenario(Pool(num_blocks, block_size, cache), program)
+
+
+def _allocate(seq: str, *tokens: int) -> Allocate:
+    return Allocate(seq, tokens)
+
+
+GOALS: tuple[Goal, ...] = (
+    Goal(
+        "shared three ways",
+        "three live sequences shared one block",
+        ("I4", "I7", "K2"),
+        _scenario(
+            6,
+            2,
+            _allocate("a", 0, 1, 0),
+            _allocate("b", 0, 1, 1),
+            _allocate("c", 0, 1, 2),
+            Free("b"),
+            Free("a"),
+            Free("c"),
+        ),
+    ),
+    Goal(
+        "evicted",
+        "a cached block was evicted for new content, and its prefix asked for again",
+        ("I1", "I2", "I3", "I8", "O6", "K1"),
+        _scenario(
+            3, 1, _allocate("a", 0, 1), Free("a"), _allocate("b", 2, 3, 4), Free("b"), _allocate("c", 0, 1), Free("c")
+        ),
+    ),
+    Goal(
+        "evicted in order",
+        "of several cached blocks the oldest was evicted, and a younger one was hit afterwards",
+        ("O6", "O7"),
+        _scenario(
+            4, 1, _allocate("a", 0, 1, 2), Free("a"), _allocate("b", 5, 6), _allocate("c", 0, 1), Free("c"), Free("b")
+        ),
+    ),
+    Goal(
+        "revived",
+        "a hit brought an idle block back to life",
+        ("I2", "O4", "I5"),
+        _scenario(
+            4, 2, _allocate("a", 0, 1, 2), Free("a"), _allocate("b", 0, 1, 3), _allocate("c", 4, 5, 6), Free("b")
+        ),
+    ),
+    Goal(
+        "naive check refuted",
+        "an allocate was refused because the blocks it hits were idle, though the new ones seemed to fit",
+        ("O1", "O2"),
+        _scenario(
+            3,
+            2,
+            _allocate("a", 1, 2, 3, 4, 5),
+            Free("a"),
+            _allocate("b", 1, 2, 3, 4, 5, 6, 7),
+            _allocate("b", 1, 2, 3, 4, 5, 6),
+        ),
+    ),
+    Goal(
+        "coarse check surpassed",
+        "an allocate succeeded thanks to hits, though can_allocate said no",
+        ("O2", "O3"),
+        _scenario(3, 1, _allocate("a", 0, 1), _allocate("b", 0, 2), Free("a"), Free("b")),
+    ),
+    Goal(
+        "allocate refused",
+        "an allocate was refused, and the pool was used on",
+        ("O1", "O2"),
+        _scenario(
+            2, 2, _allocate("a", 0, 1, 2), _allocate("b", 5), Append("a", 3), Free("a"), _allocate("b", 0, 1, 2, 3)
+        ),
+    ),
+    Goal(
+        "append refused",
+        "an append was refused, and the sequence was used on",
+        ("O1", "O2"),
+        _scenario(
+            2,
+            1,
+            _allocate("a", 0),
+            _allocate("b", 1),
+            Append("a", 2),
+            Free("b"),
+            Append("a", 2),
+            Free("a"),
+            _allocate("c", 0, 2),
+        ),
+    ),
+    Goal(
+        "crossed a boundary",
+        "an append took a new block",
+        ("O2", "O5"),
+        _scenario(3, 2, _allocate("a", 0, 1), Append("a", 2), Append("a", 3), Append("a", 4), Free("a")),
+    ),
+    Goal(
+        "filled by append",
+        "a block filled by appends was hit by a later prompt",
+        ("O8", "K1"),
+        _scenario(
+            4,
+            2,
+            _allocate("a", 0),
+            Append("a", 1),
+            Append("a", 2),
+            Append("a", 3),
+            Free("a"),
+            _allocate("b", 0, 1, 2, 3, 4),
+        ),
+    ),
+    Goal(
+        "duplicated",
+        "two blocks carried equal content, and one of them was evicted",
+        ("I3", "O6", "O8"),
+        _scenario(
+            3,
+            1,
+            _allocate("a", 0),
+            _allocate("b", 0),
+            Free("b"),
+            _allocate("c", 1, 2),
+            _allocate("d", 0, 3),
+            Free("c"),
+            _allocate("d", 0, 3),
+        ),
+    ),
+    Goal(
+        "original evicted",
+        "of two blocks with equal content the one that was mapped was evicted",
+        ("I3", "O6"),
+        _scenario(
+            3,
+            1,
+            _allocate("a", 0),
+            _allocate("b", 0),
+            Free("a"),
+            _allocate("c", 1, 2),
+            Free("c"),
+            _allocate("d", 0, 5),
+            Free("b"),
+        ),
+    ),
+    Goal(
+        "whole prompt cached",
+        "a prompt of whole blocks was cached to its end, and its last block was computed again",
+        ("I5", "O4"),
+        _scenario(
+            4,
+            2,
+            _allocate("a", 0, 1, 2, 3),
+            _allocate("b", 0, 1, 2, 3),
+            Free("a"),
+            Free("b"),
+            _allocate("c", 0, 1, 2, 3),
+        ),
+    ),
+    Goal(
+        "same content, other prefix",
+        "a full block was asked for under another prefix",
+        ("I7", "K1"),
+        _scenario(5, 1, _allocate("a", 0, 1, 2), _allocate("b", 3, 1, 2)),
+    ),
+    Goal(
+        "partial block",
+        "a prompt went on where another one had only part of a block",
+        ("I6", "K1", "K2"),
+        _scenario(5, 2, _allocate("a", 0, 1, 2), _allocate("b", 0, 1, 2, 3, 4), Append("a", 5), Free("a"), Free("b")),
+    ),
+    Goal(
+        "gap in the cache",
+        "a block was cached though its predecessor was not",
+        ("O4",),
+        _scenario(
+            5,
+            1,
+            _allocate("a", 0),
+            Free("a"),
+            _allocate("b", 0),
+            Append("b", 0),
+            _allocate("c", 1, 5, 6),
+            Free("c"),
+            _allocate("d", 0, 0, 6),
+        ),
+        needs_keep_old=True,
+    ),
+    Goal(
+        "cache off",
+        "a prompt was repeated with the prefix cache off",
+        ("O9",),
+        _scenario(
+            4,
+            1,
+            _allocate("a", 0, 1),
+            _allocate("b", 0, 1),
+            Free("a"),
+            _allocate("c", 0, 1),
+            Free("b"),
+            Free("c"),
+            cache=False,
+        ),
+    ),
+    Goal(
+        "id used again",
+        "the id of a sequence that had ended was used again",
+        ("O7", "K1"),
+        _scenario(3, 2, _allocate("a", 0, 1, 2), Free("a"), _allocate("a", 3), Append("a", 4), Free("a")),
+    ),
+    Goal(
+        "all back",
+        "every sequence was freed, and then one prompt took the whole pool",
+        ("I4", "I8"),
+        _scenario(
+            3, 1, _allocate("a", 0, 1), _allocate("b", 0, 2), Free("a"), Free("b"), _allocate("c", 4, 5, 6), Free("c")
+        ),
+    ),
+)
+
+
+def goals_of(profile: Profile) -> tuple[Goal, ...]:
+    """The goals that a manager under this profile can reach."""
+    keep_old = profile.variants.duplicates == "keep old"
+    return tuple(goal for goal in GOALS if keep_old or not goal.needs_keep_old)
+
+
+class Tracker:
+    """Watches one execution and says which goals each operation reaches."""
+
+    def __init__(self) -> None:
+        self._refused: set[str] = set()
+        self._ended: set[str] = set()
+        self._evicted: set[Identity] = set()
+        self._spared: set[Identity] = set()
+        self._appended: set[Identity] = set()
+        self._prompts: set[tuple[int, ...]] = set()
+        self._was_used = False
+
+    def reached(self, played: Played) -> set[str]:
+        """The goals that this operation, the next of the execution, reaches."""
+        operation, judgement = played
+        before, after, change = judgement.before, judgement.after, judgement.change
+        found: set[str] = set()
+        if judgement.refused:
+            self._refused.add("append refused" if isinstance(operation, Append) else "allocate refused")
+        else:
+            found |= self._refused
+        if any(count >= 3 for count in after.ref):
+            found.add("shared three ways")
+        if change.revived:
+            found.add("revived")
+        hit = {h for b in change.hit if (h := before.block_hash[b]) is not None}
+        if hit & self._spared:
+            found.add("evicted in order")
+        if hit & self._appended:
+            found.add("filled by append")
+        for b, h in change.evicted:
+            if any(c != b and carried is h for c, carried in enumerate(before.block_hash)):
+                found.add("duplicated")
+                if before.hash_to_block.get(h) == b:
+                    found.add("original evicted")
+        if isinstance(operation, Allocate):
+            found |= self._by_allocate(operation, judgement)
+        elif isinstance(operation, Append) and not judgement.refused:
+            if change.taken:
+                found.add("crossed a boundary")
+            self._appended.update(h for _, h in change.registered)
+        elif isinstance(operation, Free):
+            self._ended.add(operation.seq)
+        if change.evicted:
+            self._evicted.update(h for _, h in change.evicted)
+            self._spared.update(h for b in after.evictable if (h := after.block_hash[b]) is not None)
+        return found
+
+    def _by_allocate(self, operation: Allocate, judgement: Judgement) -> set[str]:
+        before, change, tokens = judgement.before, judgement.change, operation.tokens
+        size = before.block_size
+        found: set[str] = set()
+        chain = full_chain(before, tokens)
+        run = run_of_hits(before, chain, len(tokens))
+        needed = blocks_for(len(tokens), size) - len(run)
+        if judgement.refused:
+            if needed <= before.num_free_blocks:
+                found.add("naive check refuted")
+            return found
+        if not can_allocate(before, len(tokens)):
+            found.add("coarse check surpassed")
+        if self._evicted.intersection(chain):
+            found.add("evicted")
+        if len(tokens) % size == 0 and chain and all(h in before.hash_to_block for h in chain):
+            found.add("whole prompt cached")
+        known = {h.tokens for h in before.hash_to_block}
+        if any(h.tokens in known and h not in before.hash_to_block for h in chain):
+            found.add("same content, other prefix")
+        if any(h in before.hash_to_block for h in chain[len(run) + 1 : match_limit(len(tokens), size)]):
+            found.add("gap in the cache")
+        if before.enable_prefix_cache and any(
+            len(live.tokens) % size
+            and len(tokens) > len(live.tokens) // size * size + size
+            and tokens[: len(live.tokens)] == live.tokens
+            for live in before.sequences.values()
+        ):
+            found.add("partial block")
+        if not before.enable_prefix_cache and len(tokens) > size and tokens[:size] in self._prompts:
+            found.add("cache off")
+        if operation.seq in self._ended:
+            found.add("id used again")
+        if self._was_used and not before.sequences and len(change.taken) == before.num_blocks:
+            found.add("all back")
+        self._prompts.add(tokens[:size])
+        self._was_used = True
+        return found

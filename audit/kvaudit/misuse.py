@@ -1,0 +1,93 @@
+"""Misuse (O10): calls that no caller should make, each tried in an execution of its own, which ends there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kvaudit.protocol import Allocate, Append, Call, Failed, Free, Observe, Operation, Pool, Raised, Refused
+from kvaudit.targets import Target
+
+_POOL = Pool(4, 2)
+_SETUP: tuple[Operation, ...] = (
+    Allocate("a", (0, 1, 2)),
+    Allocate("b", (0, 1)),
+    Free("b"),
+    Append("a", 3),
+)
+"""A live sequence "a" of two full blocks, an ended one "b", one cached block and one free."""
+
+
+@dataclass(frozen=True)
+class Misuse:
+    """One kind of misuse: the call, and what it does wrong in words."""
+
+    what: str
+    call: Call | Pool
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A misuse that was not refused cleanly, and how."""
+
+    what: str
+    how: str
+
+
+def _kinds(capabilities: frozenset[str]) -> Iterator[Misuse]:
+    for pool in (Pool(0, 2), Pool(-1, 2), Pool(4, 0), Pool(4, -1)):
+        yield Misuse(f"a pool of {pool.num_blocks} blocks of {pool.block_size} tokens", pool)
+    yield Misuse("allocate with an id that is live", Call("allocate", ("a", (5, 6))))
+    yield Misuse("allocate of an empty prompt", Call("allocate", ("c", ())))
+    yield Misuse("allocate of tokens whose iteration fails", Call("allocate", ("c", (5, 6, 7)), fail_at=2))
+    for token in (-1, 2**32, 1.5, "x", None):
+        yield Misuse(f"allocate with the token id {token!r}", Call("allocate", ("c", (5, token))))
+        yield Misuse(f"append_slot with the token id {token!r}", Call("append_slot", ("a", token)))
+    for method, args in (("append_slot", (5,)), ("free", ()), ("num_cached_tokens", ())):
+        for seq in ("b", "never"):
+            yield Misuse(f"{method} with the id of no live sequence", Call(method, (seq, *args)))
+    if "block_table" in capabilities:
+        yield Misuse("block_table with the id of no live sequence", Call("block_table", ("b",)))
+    if "slot" in capabilities:
+        yield Misuse("slot with the id of no live sequence", Call("slot", ("b", 0)))
+        for pos in (-1, 4, 10**9):
+            yield Misuse(f"slot of position {pos} of 4 tokens", Call("slot", ("a", pos)))
+    if "can_allocate" in capabilities:
+        yield Misuse("can_allocate of -1 tokens", Call("can_allocate", (-1,)))
+
+
+def try_misuse(target: Target, on_try: Callable[[], None] = lambda: None) -> tuple[int, list[Accepted]]:
+    """Try every kind of misuse. Returns how many were tried, and those that the target did not refuse cleanly."""
+    accepted: list[Accepted] = []
+    count = 0
+    for misuse in _kinds(target.capabilities):
+        count += 1
+        on_try()
+        how = _bad_pool(target, misuse.call) if isinstance(misuse.call, Pool) else _bad_call(target, misuse.call)
+        if how:
+            accepted.append(Accepted(misuse.what, how))
+    return count, accepted
+
+
+def _bad_pool(target: Target, pool: Pool) -> str:
+    failed = target.open(pool)
+    if failed is None:
+        return "accepted"
+    return "" if failed.named else f"ends in {failed.error}"
+
+
+def _bad_call(target: Target, call: Call) -> str:
+    failed: Failed | None = target.open(_POOL)
+    if failed is not None:
+        return f"the pool could not be made: {failed.error}"
+    outcomes = target.run([*_SETUP, Observe(), call, Observe()])
+    if isinstance(outcomes[-1], Raised) and outcomes[-1].error == "Hang":
+        return "hangs"
+    before, answer, after = outcomes[-3:]
+    if isinstance(answer, Raised):
+        if not answer.named:
+            return f"ends in {answer.error}"
+        return "" if before == after else f"raises {answer.error}, but changes the state"
+    if isinstance(answer, Refused):
+        return "refused for want of blocks, which is not what is wrong"
+    return "accepted" if before == after else "accepted, and changes the state"

@@ -1,0 +1,44 @@
+"""Profiles: the rules to which a target is held, and what is assumed about its caller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvspec.variants import SEED_VARIANTS, Variants
+
+COMPUTED = "the KV that an operation makes the caller compute is written before the next operation"
+ONE_THREAD = "one operation at a time"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A choice among the named variants of the specification."""
+
+    name: str
+    summary: str
+    variants: Variants
+    assumptions: tuple[str, ...] = (COMPUTED, ONE_THREAD)
+    notes: tuple[str, ...] = ()
+
+
+STRICT = Profile(
+    "strict",
+    "the seed's policy to the letter, block ids included",
+    SEED_VARIANTS,
+)
+SEED = Profile(
+    "seed",
+    "the seed's policy, block ids up to renaming: free blocks without content are interchangeable",
+    Variants(free_list="any order"),
+)
+VLLM = Profile(
+    "vllm",
+    "vLLM's block pool: one queue of free and cached blocks, every copy of equal content can be hit",
+    Variants(free_list="any order", take_from="one queue", duplicates="keep all"),
+    notes=(
+        "block 0 of the engine's pool is its null block: it is left out, and the others are renumbered from 0",
+        "full blocks are registered when their slots are allocated, before they are computed",
+    ),
+)
+
+PROFILES = {profile.name: profile for profile in (SEED, STRICT, VLLM)}

@@ -1,0 +1,221 @@
+"""What is said between the auditor and a target, one JSON object a line.
+
+The auditor speaks first and the target answers each line with one line, in order:
+
+    start                       -> started    who the target is and what it offers
+    open  {pool}                -> opened     a fresh pool; the one before is forgotten
+                                or failed     the pool could not be made
+    run   {program}             -> ran        a list of operations, and one outcome for each
+    stop                        -> (the target exits)
+
+The same types serve a target in this process, where they are passed as objects and never encoded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+VERSION = 1
+"""Version of the protocol. A target that speaks another one is not started."""
+
+
+class Pool(msgspec.Struct, frozen=True):
+    """The pool that a manager is to manage: `num_blocks` blocks of `block_size` tokens each."""
+
+    num_blocks: int
+    block_size: int
+    enable_prefix_cache: bool = True
+
+
+# --- operations --------------------------------------------------------------------------------------------
+
+
+class _Operation(msgspec.Struct, frozen=True, tag_field="op", tag=str.lower):
+    pass
+
+
+class Allocate(_Operation, frozen=True):
+    """Start sequence `seq` with a prompt. Returns its block table."""
+
+    seq: str
+    tokens: tuple[int, ...]
+
+
+class Append(_Operation, frozen=True):
+    """Add a token to a live sequence. Returns its slot."""
+
+    seq: str
+    token: int
+
+
+class Free(_Operation, frozen=True):
+    """End a live sequence. Returns nothing."""
+
+    seq: str
+
+
+class Slot(_Operation, frozen=True):
+    """Where the K/V of token `pos` is."""
+
+    seq: str
+    pos: int
+
+
+class CanAllocate(_Operation, frozen=True, tag="can_allocate"):
+    """The coarse check of a prompt's length."""
+
+    num_tokens: int
+
+
+class Observe(_Operation, frozen=True):
+    """Everything that can be read: answered with `Observed`."""
+
+
+class Scribble(_Operation, frozen=True):
+    """Overwrite the lists that the last operation took and returned, as a careless caller might."""
+
+
+class Call(_Operation, frozen=True):
+    """A raw call, for misuse. With `fail_at`, iterating the last argument raises at that index."""
+
+    method: str
+    args: tuple[Any, ...]
+    fail_at: int | None = None
+
+
+Operation = Allocate | Append | Free | Slot | CanAllocate | Observe | Scribble | Call
+Mutation = Allocate | Append | Free
+Program = tuple[Mutation, ...]
+
+
+# --- outcomes ----------------------------------------------------------------------------------------------
+
+
+class _Outcome(msgspec.Struct, frozen=True, tag_field="outcome", tag=str.lower):
+    pass
+
+
+class Returned(_Outcome, frozen=True):
+    """The operation completed."""
+
+    value: Any = None
+
+
+class Refused(_Outcome, frozen=True):
+    """The operation was refused for want of blocks."""
+
+    error: str = "OutOfBlocks"
+
+
+class Raised(_Outcome, frozen=True):
+    """The operation ended in an exception that is no refusal. `named`: its class says what was wrong."""
+
+    error: str
+    message: str = ""
+    named: bool = True
+    where: str = ""
+
+
+class State(msgspec.Struct, frozen=True):
+    """The manager's own structures, under the names of the seed; None where they cannot be seen.
+
+    A key of `block_hash`, `hash_to_block` and `hashes` is opaque: it is only compared with other keys.
+    """
+
+    free: list[int] | None = None
+    evictable: list[int] | None = None
+    ref: list[int] | None = None
+    block_hash: list[Any] | None = None
+    hash_to_block: list[tuple[Any, int]] | None = None
+    tables: dict[str, list[int]] | None = None
+    tokens: dict[str, list[int]] | None = None
+    hashes: dict[str, list[Any]] | None = None
+    cached: dict[str, int] | None = None
+
+
+class Observed(_Outcome, frozen=True):
+    """What the reads say; None where the target does not offer the read."""
+
+    num_free_blocks: Any = None
+    tables: dict[str, Any] | None = None
+    cached: dict[str, Any] | None = None
+    state: State | None = None
+
+
+Outcome = Returned | Refused | Raised | Observed
+
+
+# --- messages ----------------------------------------------------------------------------------------------
+
+
+class _Message(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+    pass
+
+
+class Start(_Message, frozen=True):
+    """The first message."""
+
+    protocol: int = VERSION
+
+
+class Open(_Message, frozen=True):
+    """Make a fresh pool. `refusals`: names of exception classes that are refusals."""
+
+    pool: Pool
+
+
+class Run(_Message, frozen=True):
+    """Execute a program on the open pool, to its end whatever the outcomes."""
+
+    program: list[Operation]
+
+
+class Stop(_Message, frozen=True):
+    """The last message."""
+
+
+class Started(_Message, frozen=True):
+    """Who the target is. `capabilities`: the names of the methods that it offers."""
+
+    name: str
+    capabilities: list[str]
+    version: str = ""
+    stubs: list[str] = []
+    protocol: int = VERSION
+
+
+class Opened(_Message, frozen=True):
+    """The pool is ready."""
+
+
+class Failed(_Message, frozen=True):
+    """The target could not do what the message asked for."""
+
+    error: str
+    message: str = ""
+    named: bool = True
+
+
+class Ran(_Message, frozen=True):
+    """One outcome for each operation of the program."""
+
+    outcomes: list[Outcome]
+
+
+Question = Start | Open | Run | Stop
+Answer = Started | Opened | Ran | Failed
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of every message."""
+    (questions, answers), definitions = msgspec.json.schema_components(
+        [Question, Answer], ref_template="#/$defs/{name}"
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"kvaudit protocol {VERSION}: what the auditor asks, and what the target answers",
+        "$defs": {**definitions, "Question": questions, "Answer": answers},
+        "anyOf": [{"$ref": "#/$defs/Question"}, {"$ref": "#/$defs/Answer"}],
+    }

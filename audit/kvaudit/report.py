@@ -1,0 +1,126 @@
+"""The result of an audit, as typed values: what the terminal shows, what `--json` writes, what CI reads."""
+
+from __future__ import annotations
+
+import msgspec
+
+HOLDS = "holds"
+VIOLATED = "violated"
+NOT_OBSERVABLE = "not observable"
+NOT_REACHED = "not reached"
+
+CONFORMS, VIOLATION, USAGE, INCONCLUSIVE = 0, 1, 2, 3
+"""Exit codes."""
+
+VERDICTS = {CONFORMS: "conforms", VIOLATION: "violated", INCONCLUSIVE: "inconclusive"}
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What was audited, and how."""
+
+    target: str
+    version: str
+    profile: str
+    variants: dict[str, str]
+    seed: int
+    max_steps: int
+    max_time_s: float | None
+    assumptions: list[str]
+    notes: list[str]
+    capabilities: list[str]
+    stubs: list[str]
+    kvaudit: str
+    spec: int
+
+
+class StepShown(msgspec.Struct, frozen=True):
+    """One operation of a finding: the call, what was expected, what came, and the pool after it."""
+
+    call: str
+    expected: str
+    got: str
+    broken: list[str]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One way in which the target broke an obligation, made small."""
+
+    id: str
+    obligation: str
+    also: list[str]
+    symptom: str
+    details: list[str]
+    num_blocks: int
+    block_size: int
+    enable_prefix_cache: bool
+    steps: list[StepShown]
+    count: int
+    trace: str | None
+    reproduce: str
+
+
+class Row(msgspec.Struct, frozen=True):
+    """The verdict on one obligation. `form`: in which form or variant it was checked, if not in full."""
+
+    obligation: str
+    statement: str
+    verdict: str
+    form: str
+    detail: str
+
+
+class GoalCount(msgspec.Struct, frozen=True):
+    """How often a reach goal was met."""
+
+    id: str
+    statement: str
+    count: int
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Everything that an audit found out."""
+
+    header: Header
+    rows: list[Row]
+    goals: list[GoalCount]
+    findings: list[Finding]
+    steps: int
+    executions: int
+    seconds: float
+    interrupted: bool
+    reasons: list[str]
+    exit_code: int
+
+
+# --- events ------------------------------------------------------------------------------------------------
+
+
+class Begun(msgspec.Struct, frozen=True, tag_field="event", tag="begun"):
+    """The target has started."""
+
+    header: Header
+
+
+class Progress(msgspec.Struct, frozen=True, tag_field="event", tag="progress"):
+    """So many steps are done; `phase` says what is going on."""
+
+    phase: str
+    steps: int
+    max_steps: int
+    seconds: float
+    found: int
+
+
+class Found(msgspec.Struct, frozen=True, tag_field="event", tag="found"):
+    """A new finding, already made small."""
+
+    finding: Finding
+
+
+class Ended(msgspec.Struct, frozen=True, tag_field="event", tag="ended"):
+    """The audit is over."""
+
+    report: Report
+
+
+Event = Begun | Progress | Found | Ended

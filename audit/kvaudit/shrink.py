@@ -1,0 +1,140 @@
+"""Makes a failing scenario small, keeping the obligation that it breaks.
+
+It works on operations, not on random choices, so that witnesses, generated programs and recorded ones end alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from kvaudit.execution import Scenario
+from kvaudit.protocol import Allocate, Append, Mutation, Pool
+
+Breaks = Callable[[Scenario], Scenario | None]
+"""Plays a scenario; the part of it up to the breach if it still breaks the same obligation, else None."""
+
+
+def shrink(scenario: Scenario, breaks: Breaks, max_plays: int = 2_000) -> Scenario:
+    """The smallest scenario found: greedily fewer operations, fewer tokens, a smaller pool, plainer tokens.
+
+    Every accepted candidate is smaller in `_size`, so it ends. Cost: at most `max_plays` plays.
+    """
+    plays = 0
+    while True:
+        for candidate in _candidates(scenario):
+            if plays >= max_plays:
+                return scenario
+            if _size(candidate) >= _size(scenario):
+                continue
+            plays += 1
+            smaller = breaks(candidate)
+            if smaller is not None and _size(smaller) < _size(scenario):
+                scenario = smaller
+                break
+        else:
+            return scenario
+
+
+def _size(scenario: Scenario) -> tuple[int, ...]:
+    """Smaller is better: operations first, then tokens, then the pool, then how odd the values are."""
+    tokens = [token for operation in scenario.program for token in _tokens(operation)]
+    names = sum(len(operation.seq) + ord(operation.seq[0]) for operation in scenario.program)
+    pool = scenario.pool
+    return (
+        len(scenario.program),
+        len(tokens),
+        pool.num_blocks * pool.block_size,
+        pool.block_size,
+        sum(tokens),
+        names,
+    )
+
+
+def _tokens(operation: Mutation) -> tuple[int, ...]:
+    if isinstance(operation, Allocate):
+        return operation.tokens
+    return (operation.token,) if isinstance(operation, Append) else ()
+
+
+def _candidates(scenario: Scenario) -> Iterator[Scenario]:
+    """Smaller scenarios, the boldest first."""
+    program = scenario.program
+    width = len(program) // 2
+    while width:
+        for start in range(len(program) - width, -1, -1):
+            yield Scenario(scenario.pool, program[:start] + program[start + width :])
+        width //= 2
+    for index, operation in enumerate(program):
+        if isinstance(operation, Allocate):
+            for tokens in _shorter(operation.tokens):
+                changed = msgspec.structs.replace(operation, tokens=tokens)
+                yield Scenario(scenario.pool, (*program[:index], changed, *program[index + 1 :]))
+    yield from _without_a_block_of_tokens(scenario)
+    pool = scenario.pool
+    if pool.num_blocks > 1:
+        yield Scenario(msgspec.structs.replace(pool, num_blocks=pool.num_blocks - 1), program)
+    if pool.block_size > 1:
+        yield Scenario(msgspec.structs.replace(pool, block_size=pool.block_size - 1), program)
+        yield _rescaled(scenario, pool.block_size - 1)
+    used = sorted({token for operation in program for token in _tokens(operation)})
+    for token in used:
+        for plainer in (0, 1, 2):
+            if plainer < token:
+                yield Scenario(pool, tuple(_renamed(operation, token, plainer) for operation in program))
+    names = list(dict.fromkeys(operation.seq for operation in program))
+    plain = {name: "abcdefghijklmnopqrstuvwxyz"[i % 26] * (1 + i // 26) for i, name in enumerate(names)}
+    yield Scenario(pool, tuple(msgspec.structs.replace(op, seq=plain[op.seq]) for op in program))
+    for name in names:
+        for other in names:
+            if other < name:
+                merged = {name: other}
+                yield Scenario(
+                    pool, tuple(msgspec.structs.replace(op, seq=merged.get(op.seq, op.seq)) for op in program)
+                )
+
+
+def _shorter(tokens: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    for length in {1, len(tokens) // 2, len(tokens) - 1}:
+        if 0 < length < len(tokens):
+            yield tokens[:length]
+    for index in range(len(tokens) - 1):
+        yield tokens[:index] + tokens[index + 1 :]
+
+
+def _without_a_block_of_tokens(scenario: Scenario) -> Iterator[Scenario]:
+    """Every prompt and the pool one block smaller: prompts that share a prefix have to shrink together."""
+    size, pool = scenario.pool.block_size, scenario.pool
+    if pool.num_blocks == 1:
+        return
+    program = tuple(
+        msgspec.structs.replace(op, tokens=op.tokens[size:])
+        if isinstance(op, Allocate) and len(op.tokens) > size
+        else op
+        for op in scenario.program
+    )
+    yield Scenario(pool, program)
+    yield Scenario(msgspec.structs.replace(pool, num_blocks=pool.num_blocks - 1), program)
+
+
+def _rescaled(scenario: Scenario, size: int) -> Scenario:
+    """The same program in smaller blocks: the last token of every full block is left out."""
+
+    def fewer(op: Mutation) -> Mutation:
+        if not isinstance(op, Allocate):
+            return op
+        kept = tuple(t for i, t in enumerate(op.tokens) if (i + 1) % scenario.pool.block_size)
+        return msgspec.structs.replace(op, tokens=kept or op.tokens[:1])
+
+    pool: Pool = msgspec.structs.replace(scenario.pool, block_size=size)
+    return Scenario(pool, tuple(fewer(op) for op in scenario.program))
+
+
+def _renamed(operation: Mutation, token: int, plainer: int) -> Mutation:
+    if isinstance(operation, Allocate):
+        tokens = tuple(plainer if t == token else t for t in operation.tokens)
+        return msgspec.structs.replace(operation, tokens=tokens)
+    if isinstance(operation, Append) and operation.token == token:
+        return msgspec.structs.replace(operation, token=plainer)
+    return operation

@@ -1,0 +1,216 @@
+"""From the name of a target on the command line to something that can be driven.
+
+kvblocks                the manager of this distribution
+pkg.module:Class        a class on the Python path
+path/to/file.py:Class   a class in a file
+vllm, vllm==0.33.0      an engine: the installed one, or a version brought by `kvaudit fetch`
+cmd:PROGRAM ARGS        any program that speaks the protocol
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from kvaudit.api import ApiTarget
+from kvaudit.errors import TargetError, UsageError
+from kvaudit.process import ProcessTarget
+from kvaudit.profiles import PROFILES, SEED, STRICT, VLLM, Profile
+from kvaudit.protocol import Failed, Operation, Outcome, Pool
+
+DEFAULT_TIMEOUT_S = 10.0
+
+ENGINES = {"vllm": VLLM}
+"""Engines with an adapter, and the profile of each."""
+
+
+class Target(Protocol):
+    """What the auditor drives: one pool at a time, one program after the other."""
+
+    name: str
+    version: str
+    stubs: tuple[str, ...]
+    capabilities: frozenset[str]
+
+    def open(self, pool: Pool) -> Failed | None:
+        """Make a fresh manager; Failed if it could not be made."""
+
+    def run(self, program: Sequence[Operation]) -> list[Outcome]:
+        """Execute operations on the open pool, one outcome for each."""
+
+    def close(self) -> None:
+        """End the target and everything that belongs to it."""
+
+
+@dataclass(frozen=True)
+class TargetSpec:
+    """What was asked for on the command line.
+
+    source: the checkout of an engine. refusals: further names of exceptions that are refusals. isolate: run a
+    Python class in a child process. black_box: do not use observe(). timeout: seconds that one step may take.
+    """
+
+    text: str
+    source: str | None = None
+    refusals: tuple[str, ...] = ()
+    isolate: bool = False
+    black_box: bool = False
+    timeout: float = DEFAULT_TIMEOUT_S
+
+    def flags(self) -> list[str]:
+        """The options that say the same on a command line."""
+        flags = ["--source", self.source] if self.source is not None else []
+        for refusal in self.refusals:
+            flags += ["--refusal", refusal]
+        flags += ["--isolate"] if self.isolate else []
+        flags += ["--black-box"] if self.black_box else []
+        return flags + (["--timeout", f"{self.timeout:g}"] if self.timeout != DEFAULT_TIMEOUT_S else [])
+
+    @property
+    def engine(self) -> str | None:
+        """The engine's name, if the target is one."""
+        name = self.text.partition("==")[0]
+        return name if name in ENGINES else None
+
+    @property
+    def adapted(self) -> bool:
+        """An adapter of ours stands between: misuse would audit the adapter and not the engine."""
+        return self.engine is not None
+
+    def default_profile(self) -> Profile:
+        """strict for kvblocks, the engine's own for an engine, else the seed's."""
+        if self.engine is not None:
+            return ENGINES[self.engine]
+        return STRICT if self.text == "kvblocks" else SEED
+
+    def start(self) -> Target:
+        """Start the target. Raises UsageError (nothing of that name) or TargetError (it does not start)."""
+        if self.source is not None and self.engine is None:
+            raise UsageError(f"--source is for engines ({', '.join(ENGINES)}), not for {self.text}")
+        if self.text.startswith("cmd:"):
+            command = _split(self.text.removeprefix("cmd:"))
+            return ProcessTarget(command, timeout=self.timeout, label=command[0], hidden=self._hidden())
+        if self.engine is not None or self.isolate:
+            return self._in_child()
+        target = load_in_process(self.text, refusals=frozenset(self.refusals), timeout=self.timeout)
+        target.capabilities -= self._hidden()
+        return target
+
+    def _hidden(self) -> frozenset[str]:
+        return frozenset({"observe"} if self.black_box else ())
+
+    def _in_child(self) -> Target:
+        text, source = self.text, self.source
+        if self.engine is not None and source is None and "==" in text:
+            source = str(_fetched(text))
+        command = [sys.executable, "-m", "kvaudit.serve", text, "--timeout", str(self.timeout)]
+        if source is not None:
+            command += ["--source", source]
+        for refusal in self.refusals:
+            command += ["--refusal", refusal]
+        # The child's own limit rings first; ours is for a child that cannot even ring.
+        return ProcessTarget(command, timeout=self.timeout + 5, label=text, hidden=self._hidden())
+
+
+def load_in_process(
+    text: str, *, source: str | None = None, refusals: frozenset[str] = frozenset(), timeout: float = 10.0
+) -> ApiTarget:
+    """Load a class or an engine into this process. Raises UsageError or TargetError."""
+    refusals = refusals | {"OutOfBlocks"}
+    name = text.partition("==")[0]
+    if name in ENGINES:
+        return _load_engine(name, source, refusals, timeout)
+    path = "kvblocks:BlockManager" if text == "kvblocks" else text
+    module_name, colon, class_name = path.rpartition(":")
+    if not colon or not module_name or not class_name:
+        raise UsageError(
+            f"no target {text!r}. A target is kvblocks, an engine ({', '.join(ENGINES)}, with ==VERSION or without), "
+            "pkg.module:Class, path/to/file.py:Class, or cmd:PROGRAM ARGS."
+        )
+    module = _import_file(module_name) if module_name.endswith(".py") else _import_module(module_name)
+    manager = module
+    for part in class_name.split("."):
+        manager = getattr(manager, part, None)
+    if manager is None:
+        classes = sorted(n for n, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__)
+        raise UsageError(f"{module_name} has no {class_name}; its classes are: {', '.join(classes) or 'none'}")
+    if not callable(manager):
+        raise UsageError(f"{path} is no class but {manager!r:.60}")
+    version = str(getattr(sys.modules.get(module_name.partition(".")[0]), "__version__", ""))
+    return ApiTarget(manager, name=text, version=version, refusals=refusals, timeout=timeout)
+
+
+def _load_engine(name: str, source: str | None, refusals: frozenset[str], timeout: float) -> ApiTarget:
+    adapter = importlib.import_module(f"kvaudit.engines.{name}")
+    try:
+        engine = adapter.load(Path(source) if source is not None else None)
+    except Exception as error:
+        raise TargetError(f"{name} could not be loaded: {error}") from error
+    return ApiTarget(
+        engine.manager,
+        name=engine.name,
+        version=engine.version,
+        stubs=engine.stubs,
+        refusals=refusals,
+        timeout=timeout,
+    )
+
+
+def _import_file(path: str) -> Any:
+    file = Path(path)
+    if not file.is_file():
+        raise UsageError(f"no file {path} (the current folder is {Path.cwd()})")
+    spec = importlib.util.spec_from_file_location(f"kvaudit_target_{file.stem}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(file.resolve().parent))  # so that it finds the modules beside it
+    _execute(lambda: spec.loader.exec_module(module) if spec.loader else None, path)
+    return module
+
+
+def _import_module(name: str) -> Any:
+    sys.path.insert(0, str(Path.cwd()))
+    return _execute(lambda: importlib.import_module(name), name)
+
+
+def _execute(load: Any, what: str) -> Any:
+    try:
+        return load()
+    except ModuleNotFoundError as error:
+        raise TargetError(f"{what} could not be imported: {error}. Is it installed in this environment?") from None
+    except (Exception, SystemExit) as error:
+        raise TargetError(f"{what} could not be imported: {type(error).__name__}: {error}") from None
+
+
+def _fetched(requirement: str) -> Path:
+    from kvaudit.engines.fetch import cached
+
+    name, _, version = requirement.partition("==")
+    folder = cached(name, version)
+    if folder is None:
+        raise UsageError(f"{requirement} has not been fetched: kvaudit fetch {requirement}")
+    return folder
+
+
+def _split(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"cmd:{command} is no command line: {error}") from None
+    if not words:
+        raise UsageError("cmd: is followed by a program and its arguments")
+    return words
+
+
+def profile_named(name: str) -> Profile:
+    """The profile of that name. Raises UsageError."""
+    if name not in PROFILES:
+        raise UsageError(f"no profile {name!r}: there are {', '.join(PROFILES)}")
+    return PROFILES[name]

@@ -1,0 +1,73 @@
+"""Identity of a block's content: structural, so that equal identity *is* equal prefix.
+
+An identity is a node `(parent, tokens, extra)`. The KV of a token depends on everything before it, so the
+node of a block stands for the whole prefix that ends with the block. Nodes are interned: there is one node for
+each prefix, equality is `is`, and hashing takes O(1) however long the prefix is. (Nested tuples would recurse:
+comparing two prefixes of 2,000 blocks breaks the recursion limit.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+Extra = tuple[Any, ...]
+
+
+class Identity:
+    """A prefix. Make one with `identity`; two are equal exactly when they are the same object."""
+
+    __slots__ = ("__weakref__", "extra", "parent", "tokens")
+
+    def __init__(self, parent: Identity | None, tokens: tuple[int, ...], extra: Extra) -> None:
+        self.parent = parent
+        self.tokens = tokens
+        self.extra = extra
+
+    def path(self) -> list[Identity]:
+        """The nodes from the first block of the prefix to this one. O(blocks)."""
+        nodes: list[Identity] = []
+        node: Identity | None = self
+        while node is not None:
+            nodes.append(node)
+            node = node.parent
+        return nodes[::-1]
+
+    def prefix(self) -> tuple[int, ...]:
+        """All tokens of the prefix. O(tokens)."""
+        return tuple(token for node in self.path() for token in node.tokens)
+
+    def __repr__(self) -> str:
+        return f"<{' '.join(map(str, self.prefix()))}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy or an unpickled node must be the interned one, or it would equal nothing.
+        return _from_path, (tuple((node.tokens, node.extra) for node in self.path()),)
+
+
+_nodes: WeakValueDictionary[tuple[Identity | None, tuple[int, ...], Extra], Identity] = WeakValueDictionary()
+
+
+def identity(parent: Identity | None, tokens: Iterable[int], extra: Extra = ()) -> Identity:
+    """The one node of these tokens after `parent`; None stands before the first block. O(len(tokens))."""
+    key = (parent, tuple(tokens), extra)
+    node = _nodes.get(key)
+    if node is None:
+        node = _nodes[key] = Identity(*key)
+    return node
+
+
+def chain_from(parent: Identity | None, tokens: Sequence[int], size: int) -> Iterator[Identity]:
+    """The identities of the full blocks of `tokens`, following `parent`; a partial last block has none."""
+    for start in range(0, len(tokens) - size + 1, size):
+        parent = identity(parent, tokens[start : start + size])
+        yield parent
+
+
+def _from_path(path: tuple[tuple[tuple[int, ...], Extra], ...]) -> Identity:
+    node: Identity | None = None
+    for tokens, extra in path:
+        node = identity(node, tokens, extra)
+    assert node is not None
+    return node

@@ -1,0 +1,87 @@
+"""The ledger: everything that a block manager knows, as an immutable value.
+
+free           blocks without an identity and without a holder, head first (FIFO)
+evictable      blocks with an identity and without a holder, oldest first (LRU)
+ref            for each block, how many holders it has; a live sequence's table is the only kind so far
+block_hash     for each block, the identity of its content, or None
+hash_to_block  for each identity that can be hit, the block that a hit returns
+sequences      for each live sequence its table, tokens, chain of identities and number of cached tokens
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from kvspec.identity import Identity
+
+SeqId = Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """The four records of a live sequence."""
+
+    table: tuple[int, ...]
+    tokens: tuple[int, ...]
+    chain: tuple[Identity, ...]
+    num_cached_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The state between two operations. The mappings are never changed in place."""
+
+    num_blocks: int
+    block_size: int
+    enable_prefix_cache: bool
+    free: tuple[int, ...]
+    evictable: tuple[int, ...]
+    ref: tuple[int, ...]
+    block_hash: tuple[Identity | None, ...]
+    hash_to_block: Mapping[Identity, int]
+    sequences: Mapping[SeqId, Sequence]
+
+    @property
+    def num_free_blocks(self) -> int:
+        """Blocks that no live sequence holds."""
+        return len(self.free) + len(self.evictable)
+
+
+def empty_ledger(num_blocks: int, block_size: int, enable_prefix_cache: bool = True) -> Ledger:
+    """The pool before the first operation: every block is free, in the order of the numbers."""
+    return Ledger(
+        num_blocks=num_blocks,
+        block_size=block_size,
+        enable_prefix_cache=enable_prefix_cache,
+        free=tuple(range(num_blocks)),
+        evictable=(),
+        ref=(0,) * num_blocks,
+        block_hash=(None,) * num_blocks,
+        hash_to_block={},
+        sequences={},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one operation did, in block numbers and identities: the vocabulary of traces and reports.
+
+    hit         cached blocks that the sequence now shares, in the order of its table
+    revived     those of them that were idle
+    taken       blocks taken for new content, in the order of the table
+    evicted     those of them that carried an identity, with that identity
+    unmapped    identities that can no longer be hit
+    registered  blocks that became full, with their identity
+    duplicates  those of them whose identity another block was mapped to already
+    released    blocks that lost a holder, in the order of release
+    """
+
+    hit: tuple[int, ...] = ()
+    revived: tuple[int, ...] = ()
+    taken: tuple[int, ...] = ()
+    evicted: tuple[tuple[int, Identity], ...] = ()
+    unmapped: tuple[Identity, ...] = ()
+    registered: tuple[tuple[int, Identity], ...] = ()
+    duplicates: tuple[int, ...] = ()
+    released: tuple[int, ...] = ()

@@ -1,0 +1,63 @@
+"""Policies: who chooses where the specification leaves a choice.
+
+An operation has an *effect* that follows from a few choices: which of several copies is hit, which blocks are
+taken, and who inherits the mapping of an evicted block. The seed's manager always makes the same choices: the
+policy `SEED`. An audited engine makes its own; they are read off its answers, turned into `Given`, and
+`kvspec.variants` says which of them are legal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from kvspec.identity import Identity
+from kvspec.ledger import Ledger
+
+
+class Policy(Protocol):
+    """The choices of one operation."""
+
+    def hits(self, ledger: Ledger, run: tuple[Identity, ...]) -> tuple[int, ...]:
+        """A block for each identity of the run of hits."""
+
+    def blocks(self, ledger: Ledger, hits: tuple[int, ...], count: int) -> tuple[int, ...]:
+        """`count` idle blocks for new content, none of them in `hits`, in the order in which they are taken."""
+
+    def heir(self, carriers: tuple[int, ...]) -> int | None:
+        """Which of the other blocks that carry an evicted identity is mapped in its place, if any."""
+
+
+class Seed:
+    """The seed's choices: first the free list from its head, then the oldest evictable; nobody inherits."""
+
+    def hits(self, ledger: Ledger, run: tuple[Identity, ...]) -> tuple[int, ...]:
+        return tuple(ledger.hash_to_block[h] for h in run)
+
+    def blocks(self, ledger: Ledger, hits: tuple[int, ...], count: int) -> tuple[int, ...]:
+        evictable = tuple(b for b in ledger.evictable if b not in hits)
+        return (ledger.free + evictable)[:count]
+
+    def heir(self, carriers: tuple[int, ...]) -> int | None:
+        return None
+
+
+SEED = Seed()
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Choices that somebody else made: read off an engine's answer, or written down in a test."""
+
+    hit: tuple[int, ...] = ()
+    taken: tuple[int, ...] = ()
+    inherits: bool = False
+
+    def hits(self, ledger: Ledger, run: tuple[Identity, ...]) -> tuple[int, ...]:
+        return self.hit
+
+    def blocks(self, ledger: Ledger, hits: tuple[int, ...], count: int) -> tuple[int, ...]:
+        return self.taken
+
+    def heir(self, carriers: tuple[int, ...]) -> int | None:
+        return carriers[0] if self.inherits and carriers else None

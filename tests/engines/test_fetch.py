@@ -1,0 +1,220 @@
+"""Fetching, from a folder of tiny wheels instead of a network: the real pip, and each way to fail."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import kvaudit
+from kvaudit.engines import fetch as module
+from kvaudit.engines.fetch import FetchError, cached, fetch
+
+KEPT = {"vllm/envs.py": b"A = 1\n", "vllm/v1/core/block_pool.py": b"B = 2\n", "vllm/v1/request.py": b"C = 3\n"}
+LEFT = {"vllm/__init__.py": b"raise RuntimeError\n", "vllm/v1/core/sched/scheduler.py": b"\n", "vllm/_C.abi3.so": b"\0"}
+
+
+def make_wheel(folder: Path, version: str, tag: str = "py3-none-any", spoil: str = "") -> Path:
+    """Write a tiny vllm wheel; `spoil` names a file whose content is not what the wheel's list says."""
+    info = f"vllm-{version}.dist-info"
+    files = KEPT | LEFT
+    files[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n".encode()
+    files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
+    record = ""
+    for path, data in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        record += f"{path},sha256={digest},{len(data)}\n"
+    wheel = folder / f"vllm-{version}-{tag}.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path, data in files.items():
+            archive.writestr(path, b"other" if path == spoil else data)
+        archive.writestr(f"{info}/RECORD", record + f"{info}/RECORD,,\n")
+    return wheel
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("KVAUDIT_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+def engines(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "engines" / "vllm"
+
+
+def test_fetch_keeps_what_matters_and_deletes_the_wheel(wheels: Path, tmp_path: Path) -> None:
+    make_wheel(wheels, "7.0.1")
+    assert cached("vllm", "7.0.1") is None
+    root = fetch("vllm", "7.0.1")
+    assert root == engines(tmp_path) / "7.0.1" == cached("vllm", "7.0.1")
+    files = {str(f.relative_to(root)) for f in root.rglob("*") if f.is_file()}
+    assert files == {*KEPT, "vllm-7.0.1.dist-info/METADATA", "manifest.json"}
+    manifest = json.loads((root / "manifest.json").read_text())
+    assert (manifest["name"], manifest["version"]) == ("vllm", "7.0.1")
+    data = KEPT["vllm/envs.py"]
+    assert manifest["files"]["vllm/envs.py"] == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    assert [f.name for f in engines(tmp_path).iterdir()] == ["7.0.1"]
+
+
+def test_a_second_call_is_instant_and_a_damaged_file_is_fetched_again(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(wheels, "7.0.1")
+    root = fetch("vllm", "7.0.1", cache=tmp_path / "elsewhere")
+    assert root.is_relative_to(tmp_path / "elsewhere")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_download", lambda *_: pytest.fail("downloaded again"))
+        assert fetch("vllm", "7.0.1", cache=tmp_path / "elsewhere") == root
+    (root / "vllm/envs.py").write_bytes(b"A = 9\n")
+    assert cached("vllm", "7.0.1", cache=tmp_path / "elsewhere") is None
+    assert fetch("vllm", "7.0.1", cache=tmp_path / "elsewhere") == root
+    assert (root / "vllm/envs.py").read_bytes() == KEPT["vllm/envs.py"]
+    (root / "vllm/v1/request.py").unlink()
+    assert cached("vllm", "7.0.1", cache=tmp_path / "elsewhere") is None
+
+
+def test_a_version_that_does_not_exist_names_those_that_do(wheels: Path, tmp_path: Path) -> None:
+    make_wheel(wheels, "7.0.1")
+    make_wheel(wheels, "7.0.2")
+    with pytest.raises(FetchError, match=r"no wheel of vllm==9\.9; the newest are: 7\.0\.2, 7\.0\.1"):
+        fetch("vllm", "9.9")
+    assert list(engines(tmp_path).iterdir()) == []
+
+
+def test_a_wheel_for_another_platform_serves_as_well(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_wheel(wheels, "7.0.1", "cp38-abi3-manylinux1_x86_64")
+    real = module._run_pip
+
+    def on_a_mac(requirement: str, where: tuple[str, ...], *rest: object) -> tuple[int, str]:
+        return real(requirement, where or ("--platform", "macosx_12_0_arm64"), *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "_run_pip", on_a_mac)
+    assert (fetch("vllm", "7.0.1") / "vllm/envs.py").is_file()
+
+
+def test_an_index_without_the_package(wheels: Path) -> None:
+    with pytest.raises(FetchError, match="no wheel of vllm, neither for this platform"):
+        fetch("vllm", "7.0.1")
+
+
+def test_no_network_is_told_apart_from_no_version(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    start = time.monotonic()
+    with pytest.raises(FetchError, match="cannot reach the package index .*: Connection refused"):
+        fetch("vllm", "7.0.1")
+    assert time.monotonic() - start < 30
+
+
+def test_a_wheel_that_is_not_what_its_list_says(wheels: Path, tmp_path: Path) -> None:
+    make_wheel(wheels, "7.0.1", spoil="vllm/envs.py")
+    with pytest.raises(FetchError, match="vllm/envs.py in .* is not what the wheel's list says"):
+        fetch("vllm", "7.0.1")
+    assert list(engines(tmp_path).iterdir()) == []
+
+
+def test_a_broken_zip(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "7.0.1")
+    wheel.write_bytes(wheel.read_bytes()[:-200])
+    with pytest.raises(FetchError, match="is damaged"):
+        module._extract(wheel, tmp_path / "out", module.RECIPES["vllm"])
+
+
+def test_a_wheel_without_the_files_that_matter(tmp_path: Path) -> None:
+    wheel = tmp_path / "vllm-7.0.1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("vllm/other.py", "")
+    with pytest.raises(FetchError, match="holds no file of vllm that is needed"):
+        module._extract(wheel, tmp_path / "out", module.RECIPES["vllm"])
+
+
+def test_names_and_versions_are_checked_before_anything_happens(tmp_path: Path) -> None:
+    with pytest.raises(FetchError, match="unknown engine 'vlm'; known: .*vllm"):
+        fetch("vlm", "1.0", cache=tmp_path)
+    for version in ("../1.0", "", "latest", "1.0 --help", "1/2"):
+        with pytest.raises(FetchError, match="is not a version"):
+            fetch("vllm", version, cache=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FetchError, match="cannot write to .*set KVAUDIT_CACHE"):
+        fetch("vllm", "7.0.1", cache=tmp_path / "file")
+
+
+def test_an_interpreter_without_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_pip = tmp_path / "python"
+    no_pip.write_text("#!/bin/sh\necho 'No module named pip' >&2; exit 1\n")
+    no_pip.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(no_pip))
+    with pytest.raises(FetchError, match=r"has no pip .*ensurepip"):
+        fetch("vllm", "7.0.1", cache=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "message"),
+    [
+        (-9, "", "ended by signal 9"),
+        (1, "ERROR: Could not install: [Errno 28] No space left on device: '/x'", "no space left"),
+        (1, "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.", "is damaged"),
+        (1, "WARNING: Retrying after connection broken by 'X'\nERROR: (from versions: none)", "cannot reach"),
+        (2, "Downloading vllm-1.whl (336.4 MB)\nERROR: Exception:\nReadTimeoutError: Read timed out.", "was lost"),
+        (2, "ERROR: Exception:\nTraceback\nKeyError: 'x'", r"exit code 2\): KeyError: 'x'"),
+        (2, "", "it said nothing"),
+    ],
+)
+def test_what_pip_says_in_plain_words(tmp_path: Path, code: int, output: str, message: str) -> None:
+    with pytest.raises(FetchError, match=message):
+        raise module._problem("vllm==1", code, output, tmp_path) or AssertionError("no problem seen")
+
+
+def test_progress_is_read_from_pip_or_else_from_the_file(tmp_path: Path) -> None:
+    seen: list[tuple[int, int | None]] = []
+    lines = ["Collecting vllm\n", "  Downloading vllm-1-py3-none-any.whl (336.4 MB)\n"]
+    (tmp_path / "part.whl").write_bytes(b"x" * 1000)
+    meter = module._Meter(lines, tmp_path, lambda done, total: seen.append((done, total)))
+    meter.update()
+    lines.append("Progress 5000 of 336361138\n")
+    meter.update()
+    meter.update()
+    assert seen == [(1000, 336_400_000), (5000, 336_361_138)]
+
+
+def test_ctrl_c_leaves_nothing_behind(wheels: Path, tmp_path: Path) -> None:
+    script = "from kvaudit.engines import fetch as f; f._download = lambda *_: f.time.sleep(60); f.fetch('vllm', '7.0.1')"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(kvaudit.__path__[0]).parent), *sys.path])}
+    process = subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 30
+    while not (engines(tmp_path).is_dir() and list(engines(tmp_path).iterdir())):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in errors
+    assert list(engines(tmp_path).iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_removed(wheels: Path, tmp_path: Path) -> None:
+    make_wheel(wheels, "7.0.1")
+    left = engines(tmp_path) / ".7.0.1-dead"
+    left.mkdir(parents=True)
+    os.utime(left, (0, 0))
+    fetch("vllm", "7.0.1")
+    assert not left.exists()

@@ -1,0 +1,138 @@
+"""Bugs in what a block is called: the key, the chain, and when and where a key is registered."""
+
+from collections.abc import Hashable, Iterable
+
+from kvblocks import BlockManager, HashStrategy, Key, OutOfBlocks
+from kvblocks.arithmetic import blocks_for, check_tokens, match_limit
+
+
+class IdentifiesBlockByItsTokensAlone(BlockManager):
+    """No chain: equal tokens after another prefix hit, and the model attends to another context's KV."""
+
+    def _hash(self, hashes: list[Key], tokens: list[int]) -> Key:
+        return super()._hash([], tokens)
+
+
+class IgnoresTokenOrder(BlockManager):
+    """The key is made of the sorted tokens: "man bites dog" is served the KV of "dog bites man"."""
+
+    def _hash(self, hashes: list[Key], tokens: list[int]) -> Key:
+        return super()._hash(hashes, sorted(tokens))
+
+
+class TruncatesTokenIds(BlockManager):
+    """The key keeps 16 bits of a token id: with a large vocabulary two different prompts share blocks."""
+
+    def _hash(self, hashes: list[Key], tokens: list[int]) -> Key:
+        return super()._hash(hashes, [token & 0xFFFF for token in tokens])
+
+
+class ChainsThroughPartialBlock(BlockManager):
+    """A partial last block enters the chain: what decode fills after it has the wrong parent and never hits."""
+
+    def _hash_chain(self, tokens: list[int]) -> list[Key]:
+        hashes = super()._hash_chain(tokens)
+        rest = tokens[len(hashes) * self.block_size :]
+        if rest and self.enable_prefix_cache:
+            hashes.append(self._hash(hashes, rest))
+        return hashes
+
+
+class FilledBlockHasOldWindow(BlockManager):
+    """append_slot hashes the bs tokens before the new one: the filled block answers for another text."""
+
+    def append_slot(self, seq_id: Hashable, token_id: int) -> int:
+        slot = super().append_slot(seq_id, token_id)
+        tokens, hashes = self._tokens[seq_id], self._hashes[seq_id]
+        if self.enable_prefix_cache and len(tokens) % self.block_size == 0:
+            self._forget(slot // self.block_size)
+            hashes[-1] = self._hash(hashes[:-1], tokens[-1 - self.block_size : -1])
+            self._register(slot // self.block_size, hashes[-1])
+        return slot
+
+
+class FilledBlockIsNotRegistered(BlockManager):
+    """A block filled by append_slot gets no identity: the next turn of a chat recomputes every answer."""
+
+    def append_slot(self, seq_id: Hashable, token_id: int) -> int:
+        slot = super().append_slot(seq_id, token_id)
+        if slot % self.block_size == self.block_size - 1:
+            self._forget(slot // self.block_size)
+        return slot
+
+
+class AppendDoesNotExtendChain(BlockManager):
+    """append_slot registers but drops the key: its next block is named as if the one before were not there."""
+
+    def append_slot(self, seq_id: Hashable, token_id: int) -> int:
+        known = list(self._hashes.get(seq_id, []))
+        slot = super().append_slot(seq_id, token_id)
+        self._hashes[seq_id] = known
+        return slot
+
+
+class SharesChainWithTwin(BlockManager):
+    """Two live sequences with one prompt share one chain list: their answers are hashed into each other."""
+
+    def _hash_chain(self, tokens: list[int]) -> list[Key]:
+        for seq_id, others in self._tokens.items():
+            if others == tokens:
+                return self._hashes[seq_id]
+        return super()._hash_chain(tokens)
+
+
+class NewestMappingWins(BlockManager):
+    """Registering a duplicate redirects the mapping: readers move to the copy that may be gone first."""
+
+    def _register(self, block: int, key: Key) -> None:
+        self._block_hash[block] = key
+        self._hash_to_block[key] = block
+
+
+class TakesAndRegistersBlockByBlock(BlockManager):
+    """allocate registers each block before taking the next, which may evict the older copy: no mapping stays."""
+
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+        tokens = check_tokens(token_ids)
+        hashes = self._hash_chain(tokens)
+        hits = self._match(hashes, match_limit(len(tokens), self.block_size))
+        needed = blocks_for(len(tokens), self.block_size) - len(hits)
+        if needed > self.num_free_blocks - sum(self._ref[block] == 0 for block in hits):
+            raise OutOfBlocks("too few blocks")
+        for block in hits:
+            self._hit(block)
+        table = list(hits)
+        for i in range(len(hits), len(hits) + needed):
+            table.append(self._take())
+            if i < len(hashes):
+                self._register(table[i], hashes[i])
+        self._tables[seq_id], self._tokens[seq_id] = table, tokens
+        self._hashes[seq_id], self._cached[seq_id] = hashes, len(hits) * self.block_size
+        return list(table)
+
+
+class RegistersOnlyWhenFreed(BlockManager):
+    """Blocks of a running sequence cannot be hit: a burst of equal prompts computes each from scratch."""
+
+    def _register(self, block: int, key: Key) -> None:
+        self._block_hash[block] = key
+
+    def _release(self, block: int) -> None:
+        key = self._block_hash[block]
+        if self._ref[block] == 1 and key is not None:
+            self._hash_to_block.setdefault(key, block)
+        super()._release(block)
+
+
+class RegistersWithCacheOff(BlockManager):
+    """enable_prefix_cache=False is not heeded: who switched the cache off to isolate tenants still shares."""
+
+    def __init__(
+        self,
+        num_blocks: int,
+        block_size: int,
+        enable_prefix_cache: bool = True,
+        *,
+        hasher: str | HashStrategy = "sha256",
+    ) -> None:
+        super().__init__(num_blocks, block_size, True, hasher=hasher)

@@ -1,0 +1,124 @@
+"""Bugs in what is kept of a sequence and in the reads: slots, counts, lists shared with the caller."""
+
+from collections.abc import Hashable, Iterable
+
+from kvblocks import BlockManager
+from kvblocks.arithmetic import blocks_for, check_tokens
+
+
+class SlotOffsetOffByOne(BlockManager):
+    """slot turns the offset inside the block by one: attention reads its neighbour's K/V."""
+
+    def slot(self, seq_id: Hashable, pos: int) -> int:
+        first = super().slot(seq_id, pos) - pos % self.block_size
+        return first + (pos + 1) % self.block_size
+
+
+class AppendReturnsSlotOfOldBlock(BlockManager):
+    """At a block boundary append_slot answers with the block before: the first token there is overwritten."""
+
+    def append_slot(self, seq_id: Hashable, token_id: int) -> int:
+        self._check_live(seq_id)
+        last = self._tables[seq_id][-1]
+        slot = super().append_slot(seq_id, token_id)
+        return last * self.block_size if slot % self.block_size == 0 else slot
+
+
+class TakesBlockForNextToken(BlockManager):
+    """A prompt that fills its blocks gets one more in advance: every short request costs a block too many."""
+
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+        tokens = check_tokens(token_ids)
+        super().allocate(seq_id, tokens)
+        if len(tokens) % self.block_size == 0 and self.num_free_blocks > 0:
+            self._tables[seq_id].append(self._take())
+        return self.block_table(seq_id)
+
+
+class CountsFilledBlockAsCached(BlockManager):
+    """A block filled by append_slot counts as cached: the engine skips the forward pass of real tokens."""
+
+    def append_slot(self, seq_id: Hashable, token_id: int) -> int:
+        slot = super().append_slot(seq_id, token_id)
+        if slot % self.block_size == self.block_size - 1:
+            self._cached[seq_id] += self.block_size
+        return slot
+
+
+class CountsCachedInBlocks(BlockManager):
+    """num_cached_tokens answers in blocks: the engine overwrites shared KV that it need not compute."""
+
+    def num_cached_tokens(self, seq_id: Hashable) -> int:
+        return super().num_cached_tokens(seq_id) // self.block_size
+
+
+class KeepsCachedCountAfterFree(BlockManager):
+    """free leaves the cached count and allocate does not overwrite it: a re-used id skips uncomputed tokens."""
+
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+        stale = self._cached.get(seq_id)
+        table = super().allocate(seq_id, token_ids)
+        if stale is not None:
+            self._cached[seq_id] = stale
+        return table
+
+    def free(self, seq_id: Hashable) -> None:
+        cached = self.num_cached_tokens(seq_id)
+        super().free(seq_id)
+        self._cached[seq_id] = cached
+
+
+class KeepsCallersList(BlockManager):
+    """The caller's token list is kept, not copied: the caller appends its sample, and positions shift."""
+
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+        table = super().allocate(seq_id, token_ids)
+        if isinstance(token_ids, list):
+            self._tokens[seq_id] = token_ids
+        return table
+
+
+class ReturnsOwnTable(BlockManager):
+    """allocate hands out its own table: the caller pads it for the kernel, and slots and free go astray."""
+
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+        super().allocate(seq_id, token_ids)
+        return self._tables[seq_id]
+
+
+class BlockTableIsNotACopy(BlockManager):
+    """block_table hands out the manager's own list: whoever sorts or pads it moves the KV of the sequence."""
+
+    def block_table(self, seq_id: Hashable) -> list[int]:
+        self._check_live(seq_id)
+        return self._tables[seq_id]
+
+
+class CanAllocateTouchesPool(BlockManager):
+    """Asking can_allocate renews the oldest idle block: a polling scheduler shuffles the LRU order."""
+
+    def can_allocate(self, num_tokens: int) -> bool:
+        if self._evictable:
+            self._evictable.move_to_end(next(iter(self._evictable)))
+        return super().can_allocate(num_tokens)
+
+
+class CanAllocateEvicts(BlockManager):
+    """can_allocate makes the room that it promises: the question alone wipes prefixes that would be hit."""
+
+    def can_allocate(self, num_tokens: int) -> bool:
+        fits = super().can_allocate(num_tokens)
+        while fits and len(self._free) < blocks_for(num_tokens, self.block_size):
+            block, _ = self._evictable.popitem(last=False)
+            self._forget(block)
+            self._free.append(block)
+        return fits
+
+
+class CachedCountIsReadOnce(BlockManager):
+    """num_cached_tokens answers 0 from the second call on: metrics read it, and the engine recomputes."""
+
+    def num_cached_tokens(self, seq_id: Hashable) -> int:
+        cached = super().num_cached_tokens(seq_id)
+        self._cached[seq_id] = 0
+        return cached

@@ -1,0 +1,140 @@
+"""The obligations describe the specification: they hold on it, and they leave it no other way to behave."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from spec.walks import Stride, walk
+
+from kvspec.identity import identity
+from kvspec.ledger import Ledger, Sequence
+from kvspec.logic import Finite, LedgerView, Transition
+from kvspec.obligations import OBLIGATIONS, broken_by_state, broken_by_step
+
+WITHOUT_LEDGER_CLAUSES = {"O3", "O10", "O11"}  # answers of reads, and misuse: tests/spec/test_reads.py, tests/audit
+MEMORY = {"K1"}  # speaks of the memory beside the ledger
+
+
+def broken(stride: Stride, after: Ledger, *, result: tuple[int, ...] | int | None = None) -> set[str]:
+    logic = Finite(stride.before, after)
+    x = Transition(
+        LedgerView(stride.before),
+        LedgerView(after),
+        stride.seq_id,
+        stride.tokens,
+        refused=stride.refused,
+        result=stride.result if result is None else result,
+    )
+    found = set(broken_by_step(stride.operation, logic, x)) | set(broken_by_state(logic, x.after))
+    return found - MEMORY
+
+
+def strides(seed: int, walks: int, steps: int) -> Iterator[Stride]:
+    rng = random.Random(seed)
+    for _ in range(walks):
+        yield from walk(rng, steps)
+
+
+def test_every_transition_of_the_specification_meets_every_obligation() -> None:
+    seen: Counter[tuple[str, bool]] = Counter()
+    for stride in strides(seed=1, walks=150, steps=30):
+        assert broken(stride, stride.after) == set(), stride
+        seen[stride.operation, stride.refused] += 1
+    assert min(seen[kind] for kind in [("allocate", False), ("allocate", True), ("append", True)]) > 50, seen
+
+
+def corruptions(rng: random.Random, ledger: Ledger) -> Iterator[tuple[str, Ledger]]:
+    """Every way to be wrong in one place: each field of the ledger, each record of each sequence."""
+    blocks = range(ledger.num_blocks)
+    block = rng.choice(blocks)
+    other = identity(None, (7,) * ledger.block_size)
+    known = [h for h in {*ledger.hash_to_block, *ledger.block_hash} if h is not None] + [other]
+    for name in ("free", "evictable"):
+        listed = getattr(ledger, name)
+        if listed:
+            yield f"{name} loses one", replace(ledger, **{name: listed[:-1]})
+            yield f"{name} lists one twice", replace(ledger, **{name: (*listed, listed[0])})
+        if len(listed) > 1:
+            yield f"{name} rotated", replace(ledger, **{name: (*listed[1:], listed[0])})
+        if block not in listed:
+            yield f"{name} gains one", replace(ledger, **{name: (*listed, block)})
+    if ledger.free and ledger.evictable:
+        yield (
+            "one moved to the free list",
+            replace(ledger, free=(*ledger.free, ledger.evictable[0]), evictable=ledger.evictable[1:]),
+        )
+    for step in (-1, 1):
+        yield "ref off", replace(ledger, ref=_with(ledger.ref, block, ledger.ref[block] + step))
+    yield "identity dropped", replace(ledger, block_hash=_with(ledger.block_hash, block, None))
+    yield "identity wrong", replace(ledger, block_hash=_with(ledger.block_hash, block, rng.choice(known)))
+    h = rng.choice(known)
+    yield "mapping added or moved", replace(ledger, hash_to_block={**ledger.hash_to_block, h: block})
+    yield (
+        "mapping dropped",
+        replace(ledger, hash_to_block={k: b for k, b in ledger.hash_to_block.items() if k is not h}),
+    )
+    for seq_id, seq in ledger.sequences.items():
+        yield "records gone", replace(ledger, sequences={k: s for k, s in ledger.sequences.items() if k != seq_id})
+        for what, record in [
+            ("table longer", replace(seq, table=(*seq.table, block))),
+            ("table shorter", replace(seq, table=seq.table[:-1])),
+            ("table wrong", replace(seq, table=_with(seq.table, 0, block))),
+            ("tokens longer", replace(seq, tokens=(*seq.tokens, 0))),
+            ("token wrong", replace(seq, tokens=_with(seq.tokens, -1, 9))),
+            ("chain shorter", replace(seq, chain=seq.chain[:-1])),
+            ("chain longer", replace(seq, chain=(*seq.chain, other))),
+            ("cached off by one", replace(seq, num_cached_tokens=seq.num_cached_tokens + 1)),
+            ("cached off by a block", replace(seq, num_cached_tokens=seq.num_cached_tokens + ledger.block_size)),
+        ]:
+            yield what, replace(ledger, sequences={**ledger.sequences, seq_id: record})
+    yield (
+        "a sequence from nowhere",
+        replace(ledger, sequences={**ledger.sequences, "ghost": Sequence((), (), (), 0)}),
+    )
+
+
+def _with(items: tuple[Any, ...], index: int, value: Any) -> tuple[Any, ...]:
+    changed = list(items)
+    changed[index] = value
+    return tuple(changed)
+
+
+def test_the_postconditions_leave_no_freedom() -> None:
+    """Frames included: any one wrong entry in the state after an operation breaks some obligation."""
+    rng = random.Random(2)
+    named: Counter[str] = Counter()
+    tried = 0
+    for stride in strides(seed=3, walks=60, steps=14):
+        for what, after in corruptions(rng, stride.after):
+            if after == stride.after:
+                continue
+            tried += 1
+            found = broken(stride, after)
+            assert found, (what, stride, after)
+            named.update(found)
+    assert tried > 5_000
+    can_fail = set(OBLIGATIONS) - WITHOUT_LEDGER_CLAUSES - MEMORY - {"O2", "O9"}
+    assert can_fail <= set(named), can_fail - set(named)
+
+
+def test_a_wrong_answer_breaks_the_table_rule() -> None:
+    for stride in strides(seed=4, walks=20, steps=10):
+        if isinstance(stride.result, tuple):
+            assert "O5" in broken(stride, stride.after, result=(*stride.result, 0))
+        elif stride.result is not None:
+            assert "O5" in broken(stride, stride.after, result=stride.result + 1)
+
+
+def test_refusing_what_fits_and_completing_what_does_not() -> None:
+    checked = 0
+    for stride in strides(seed=5, walks=60, steps=14):
+        if stride.refused or stride.operation == "free":
+            continue
+        refused = replace(stride, refused=True, after=stride.before)
+        assert broken(refused, stride.before) == {"O2"}
+        checked += 1
+    assert checked > 100
