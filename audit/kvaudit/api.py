@@ -81,12 +81,11 @@ class ApiTarget:
         self._timeout = timeout
         self._manager: Any = None
         self._live: list[str] = []
-        self._taken: list[Any] | None = None
-        self._returned: list[Any] | None = None
+        self._lists: list[list[Any]] = []  # those that the last operation took and returned
 
     def open(self, pool: Pool) -> Failed | None:
         """Make a fresh manager; None if that went well. An exception of its constructor is answered as Failed."""
-        self._live, self._taken, self._returned = [], None, None
+        self._live, self._lists = [], []
         try:
             with _time_limit(self._timeout):
                 self._manager = self._make(pool.num_blocks, pool.block_size, pool.enable_prefix_cache)
@@ -124,10 +123,12 @@ class ApiTarget:
     def _call(self, operation: Operation) -> Outcome:
         manager = self._manager
         if isinstance(operation, Allocate):
-            self._taken = list(operation.tokens)
-            table = manager.allocate(operation.seq, self._taken)
+            tokens = list(operation.tokens)
+            self._lists.append(tokens)
+            table = manager.allocate(operation.seq, tokens)
             self._live.append(operation.seq)
-            self._returned = table if isinstance(table, list) else None
+            if isinstance(table, list):
+                self._lists.append(table)
             return Returned(list(table) if isinstance(table, (list, tuple)) else table)
         if isinstance(operation, Append):
             return Returned(manager.append_slot(operation.seq, operation.token))
@@ -153,7 +154,7 @@ class ApiTarget:
         tables: dict[str, Any] | None = None
         if "block_table" in offers:
             read = {seq: manager.block_table(seq) for seq in self._live}
-            self._returned = next((table for table in read.values() if isinstance(table, list)), self._returned)
+            self._lists += [table for table in read.values() if isinstance(table, list)]
             tables = {seq: list(t) if isinstance(t, (list, tuple)) else t for seq, t in read.items()}
         free = manager.num_free_blocks
         return Observed(
@@ -164,10 +165,9 @@ class ApiTarget:
         )
 
     def _scribble(self) -> None:
-        for mine in (self._taken, self._returned):
-            if mine is not None:
-                mine[:] = [7] * (len(mine) + 1)
-        self._taken = self._returned = None
+        for items in self._lists:
+            items[:] = [7] * (len(items) + 1)
+        self._lists = []
 
 
 def as_state(observation: Any) -> State:

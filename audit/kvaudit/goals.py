@@ -215,6 +215,41 @@ GOALS: tuple[Goal, ...] = (
         needs_keep_old=True,
     ),
     Goal(
+        "evicted its own",
+        "a prompt was computed anew, and for its later blocks the copy of an earlier one was evicted",
+        ("O8",),
+        _scenario(
+            4,
+            1,
+            _allocate("a", 0),
+            Free("a"),
+            _allocate("b", 0),
+            Append("b", 0),
+            _allocate("c", 1, 1),
+            Free("c"),
+            Free("b"),
+            _allocate("d", 0, 0, 1),
+            Free("d"),
+            _allocate("e", 0, 0, 1),
+        ),
+        needs_keep_old=True,
+    ),
+    Goal(
+        "twins",
+        "two live sequences of equal content filled equal blocks by append",
+        ("I7", "O8"),
+        _scenario(
+            6,
+            1,
+            _allocate("a", 0),
+            _allocate("b", 0),
+            Append("a", 1),
+            Append("b", 1),
+            Append("b", 1),
+            _allocate("c", 0, 1, 1),
+        ),
+    ),
+    Goal(
         "cache off",
         "a prompt was repeated with the prefix cache off",
         ("O9",),
@@ -274,6 +309,7 @@ class Tracker:
             self._refused.add("append refused" if isinstance(operation, Append) else "allocate refused")
         else:
             found |= self._refused
+            self._refused.clear()
         if any(count >= 3 for count in after.ref):
             found.add("shared three ways")
         if change.revived:
@@ -293,6 +329,8 @@ class Tracker:
         elif isinstance(operation, Append) and not judgement.refused:
             if change.taken:
                 found.add("crossed a boundary")
+            if change.duplicates:
+                found.add("twins")
             self._appended.update(h for _, h in change.registered)
         elif isinstance(operation, Free):
             self._ended.add(operation.seq)
@@ -314,6 +352,9 @@ class Tracker:
             return found
         if not can_allocate(before, len(tokens)):
             found.add("coarse check surpassed")
+        for b, h in change.evicted:
+            if h in chain and len(run) <= chain.index(h) < len(change.hit) + change.taken.index(b):
+                found.add("evicted its own")
         if self._evicted.intersection(chain):
             found.add("evicted")
         if len(tokens) % size == 0 and chain and all(h in before.hash_to_block for h in chain):

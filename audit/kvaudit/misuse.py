@@ -14,16 +14,18 @@ _SETUP: tuple[Operation, ...] = (
     Allocate("b", (0, 1)),
     Free("b"),
     Append("a", 3),
+    Append("a", 4),
 )
-"""A live sequence "a" of two full blocks, an ended one "b", one cached block and one free."""
+"""A live sequence "a" whose third block is half full, an ended one "b", and one block that is cached and idle."""
 
 
 @dataclass(frozen=True)
 class Misuse:
-    """One kind of misuse: the call, and what it does wrong in words."""
+    """One kind of misuse: the call, what it does wrong in words, and what is done before it."""
 
     what: str
     call: Call | Pool
+    setup: tuple[Operation, ...] = _SETUP
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ def _kinds(capabilities: frozenset[str]) -> Iterator[Misuse]:
     for token in (-1, 2**32, 1.5, "x", None):
         yield Misuse(f"allocate with the token id {token!r}", Call("allocate", ("c", (5, token))))
         yield Misuse(f"append_slot with the token id {token!r}", Call("append_slot", ("a", token)))
+        at_boundary = f"append_slot with the token id {token!r}, where it would take a block"
+        yield Misuse(at_boundary, Call("append_slot", ("a", token)), _SETUP[:-1])
     for method, args in (("append_slot", (5,)), ("free", ()), ("num_cached_tokens", ())):
         for seq in ("b", "never"):
             yield Misuse(f"{method} with the id of no live sequence", Call(method, (seq, *args)))
@@ -50,8 +54,8 @@ def _kinds(capabilities: frozenset[str]) -> Iterator[Misuse]:
         yield Misuse("block_table with the id of no live sequence", Call("block_table", ("b",)))
     if "slot" in capabilities:
         yield Misuse("slot with the id of no live sequence", Call("slot", ("b", 0)))
-        for pos in (-1, 4, 10**9):
-            yield Misuse(f"slot of position {pos} of 4 tokens", Call("slot", ("a", pos)))
+        for pos in (-1, 5, 6, 10**9):
+            yield Misuse(f"slot of position {pos} of 5 tokens", Call("slot", ("a", pos)))
     if "can_allocate" in capabilities:
         yield Misuse("can_allocate of -1 tokens", Call("can_allocate", (-1,)))
 
@@ -63,7 +67,8 @@ def try_misuse(target: Target, on_try: Callable[[], None] = lambda: None) -> tup
     for misuse in _kinds(target.capabilities):
         count += 1
         on_try()
-        how = _bad_pool(target, misuse.call) if isinstance(misuse.call, Pool) else _bad_call(target, misuse.call)
+        call = misuse.call
+        how = _bad_pool(target, call) if isinstance(call, Pool) else _bad_call(target, misuse.setup, call)
         if how:
             accepted.append(Accepted(misuse.what, how))
     return count, accepted
@@ -76,11 +81,11 @@ def _bad_pool(target: Target, pool: Pool) -> str:
     return "" if failed.named else f"ends in {failed.error}"
 
 
-def _bad_call(target: Target, call: Call) -> str:
+def _bad_call(target: Target, setup: tuple[Operation, ...], call: Call) -> str:
     failed: Failed | None = target.open(_POOL)
     if failed is not None:
         return f"the pool could not be made: {failed.error}"
-    outcomes = target.run([*_SETUP, Observe(), call, Observe()])
+    outcomes = target.run([*setup, Observe(), call, Observe()])
     if isinstance(outcomes[-1], Raised) and outcomes[-1].error == "Hang":
         return "hangs"
     before, answer, after = outcomes[-3:]

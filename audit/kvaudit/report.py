@@ -23,7 +23,7 @@ class Header(msgspec.Struct, frozen=True):
     profile: str
     variants: dict[str, str]
     seed: int
-    max_steps: int
+    max_steps: int | None
     max_time_s: float | None
     assumptions: list[str]
     notes: list[str]
@@ -102,12 +102,12 @@ class Begun(msgspec.Struct, frozen=True, tag_field="event", tag="begun"):
 
 
 class Progress(msgspec.Struct, frozen=True, tag_field="event", tag="progress"):
-    """So many steps are done; `phase` says what is going on."""
+    """So many steps are done, that fraction of the budget; `phase` says what is going on."""
 
     phase: str
     steps: int
-    max_steps: int
     seconds: float
+    fraction: float
     found: int
 
 

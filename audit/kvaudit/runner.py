@@ -70,7 +70,7 @@ class Options:
     """
 
     seed: int = DEFAULT_SEED
-    max_steps: int = DEFAULT_MAX_STEPS
+    max_steps: int | None = DEFAULT_MAX_STEPS
     max_time_s: float | None = None
     stop_at_first: bool = False
     misuse: bool = False
@@ -237,7 +237,7 @@ class Audit(Driver):
         raise _Breached(execution)
 
     def _check_budget(self) -> None:
-        if self._steps >= self._options.max_steps:
+        if self._options.max_steps is not None and self._steps >= self._options.max_steps:
             raise _BudgetSpent
         limit = self._options.max_time_s
         if limit is not None and time.monotonic() - self._began >= limit:
@@ -248,7 +248,10 @@ class Audit(Driver):
         if now - self._told >= _PROGRESS_EVERY_S:
             self._told = now
             found = sum(len(group.shapes) for group in self._groups.values())
-            self._emit(Progress(self._phase, self._steps, self._options.max_steps, now - self._began, found))
+            seconds = now - self._began
+            parts = [self._steps / self._options.max_steps] if self._options.max_steps else []
+            parts += [seconds / self._options.max_time_s] if self._options.max_time_s else []
+            self._emit(Progress(self._phase, self._steps, seconds, min(1.0, max(parts, default=0.0)), found))
 
     # --- findings ------------------------------------------------------------------------------------------
 
@@ -324,7 +327,7 @@ class Audit(Driver):
             flags += ["--profile", self._profile.name]
         if trace is not None:
             return shlex.join(["kvaudit", "replay", str(trace), *flags])
-        budget = ["--seed", str(self._options.seed), "--max-steps", str(self._options.max_steps)]
+        budget = ["--seed", str(self._options.seed), "--max-steps", str(self._steps)]
         return shlex.join(["kvaudit", "run", self._spec.text, *flags, *budget])
 
     # --- the report ----------------------------------------------------------------------------------------

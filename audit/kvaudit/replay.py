@@ -1,0 +1,32 @@
+"""Plays a saved trace again and says whether it still fails."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from kvaudit.execution import Scenario, describe, gravest, play
+from kvaudit.profiles import Profile
+from kvaudit.report import CONFORMS, VIOLATION
+from kvaudit.targets import Target
+from kvaudit.trace import TraceHeader
+
+
+def replay(target: Target, header: TraceHeader, scenario: Scenario, profile: Profile, console: Console) -> int:
+    """Show each step and the outcome; the exit code is that of `kvaudit run`."""
+    execution = play(target, scenario, profile)
+    pool = scenario.pool
+    cache = "on" if pool.enable_prefix_cache else "off"
+    console.print(f"{target.name}: {pool.num_blocks} blocks of {pool.block_size} tokens, prefix cache {cache}")
+    for number, (operation, judgement) in enumerate(execution.played, start=1):
+        expected = f"   (expected: {judgement.expected})" if judgement.breaches else ""
+        line = f"{number:3}  {describe(operation)} -> {judgement.got}{expected}"
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if not execution.breaches:
+        console.print(f"[bold green]fixed[/]: {header.obligation or 'nothing'} is no longer violated", highlight=False)
+        return CONFORMS
+    for breach in execution.breaches:
+        console.print(f"     {breach.obligation}: {breach.detail}", markup=False, highlight=False, soft_wrap=True)
+    now = gravest(execution.breaches).obligation
+    before = f" (when it was saved: {header.obligation})" if header.obligation not in ("", now) else ""
+    console.print(f"[bold red]still failing[/]: {now} is violated{before}", highlight=False)
+    return VIOLATION

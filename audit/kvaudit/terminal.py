@@ -1,0 +1,176 @@
+"""The terminal's front end: shows the events of an audit as they come."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+from rich.text import Text
+
+from kvaudit.profiles import PROFILES
+from kvaudit.report import (
+    CONFORMS,
+    HOLDS,
+    VERDICTS,
+    VIOLATED,
+    VIOLATION,
+    Begun,
+    Ended,
+    Event,
+    Finding,
+    Found,
+    Header,
+    Progress,
+    Report,
+)
+
+_STYLES = {HOLDS: "green", VIOLATED: "bold red"}
+_SIGNS = {HOLDS: "✓", VIOLATED: "✗"}
+
+
+class Terminal:
+    """Consumes events and shows them on `console`. Use as a context manager: the progress bar is ended on leaving."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar = Bar(
+            TextColumn("[dim]{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[done]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("starting", total=None, done="")
+
+    def __enter__(self) -> Terminal:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show one event."""
+        if isinstance(event, Progress):
+            self._progress(event)
+        elif isinstance(event, Begun):
+            self._console.print(_header(event.header))
+        elif isinstance(event, Found):
+            self._console.print(_finding(event.finding))
+        elif isinstance(event, Ended):
+            self._bar.stop()
+            self._console.print(_report(event.report))
+
+    def _progress(self, event: Progress) -> None:
+        rate = event.steps / event.seconds if event.seconds else 0
+        found = f", [bold red]{event.found} found[/]" if event.found else ""
+        self._bar.update(
+            self._task,
+            description=event.phase,
+            completed=event.fraction * 100,
+            total=100,
+            done=f"{event.steps:,} steps, {rate:,.0f}/s{found}",
+        )
+
+
+def _header(header: Header) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+
+    def row(name: str, value: str) -> None:
+        if value:
+            grid.add_row(name, escape(value))
+
+    row("target", f"{header.target} {header.version}" if header.version not in header.target else header.target)
+    row("profile", f"{header.profile}: {PROFILES[header.profile].summary}")
+    budget = f"{header.max_steps:,} steps" if header.max_steps is not None else "no limit of steps"
+    row("budget", budget + (f", {header.max_time_s:g} s" if header.max_time_s is not None else ""))
+    row("seed", str(header.seed))
+    row("offers", ", ".join(header.capabilities))
+    row("assumed", "\n".join(header.assumptions))
+    row("by design", "\n".join(header.notes))
+    row("stubbed", ", ".join(header.stubs))
+    title = Text.assemble(("kvaudit ", "bold"), header.kvaudit, (f", specification {header.spec}", "dim"))
+    return Group(title, Padding(grid, (0, 0, 1, 2)))
+
+
+def _finding(finding: Finding) -> RenderableType:
+    title = Text.assemble((f"✗ {finding.obligation} is violated", "bold red"))
+    if finding.also:
+        title.append(f" (at the same step: {', '.join(finding.also)})")
+    cache = "on" if finding.enable_prefix_cache else "off"
+    pool = f"A pool of {_count(finding.num_blocks, 'block')} of {_count(finding.block_size, 'token')}, prefix cache {cache}:"
+    steps = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    steps.add_column("", style="dim", justify="right", no_wrap=True)
+    steps.add_column("operation", overflow="fold")
+    steps.add_column("expected", overflow="fold")
+    steps.add_column("came", overflow="fold")
+    for number, step in enumerate(finding.steps, start=1):
+        came = Text(step.got)
+        if step.broken:
+            came.append(f"  ✗ {' '.join(dict.fromkeys(step.broken))}", style="bold red")
+        steps.add_row(str(number), Text(step.call), Text(step.expected), came)
+    details = Text("\n".join(finding.details))
+    return Group(
+        title,
+        Padding(Text.assemble(("In production: ", "bold"), finding.symptom + "."), (0, 0, 1, 2)),
+        Padding(Text(pool), (0, 0, 0, 2)),
+        Padding(steps, (0, 0, 1, 2)),
+        Padding(details, (0, 0, 1, 2)),
+        Padding(Text.assemble(("reproduce: ", "dim"), finding.reproduce), (0, 0, 1, 2)),
+    )
+
+
+def _report(report: Report) -> RenderableType:
+    rows = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    rows.add_column("", no_wrap=True)
+    rows.add_column("verdict", no_wrap=True)
+    rows.add_column("obligation", overflow="fold")
+    for row in report.rows:
+        style = _STYLES.get(row.verdict, "yellow")
+        says = Text(row.statement, style="" if row.verdict == HOLDS else "bold")
+        if row.form:
+            says.append(f"\n({row.form})", style="dim")
+        if row.detail:
+            says.append(f"\n{row.detail}", style=style)
+        rows.add_row(
+            Text(row.obligation, style="bold"), Text(f"{_SIGNS.get(row.verdict, '-')} {row.verdict}", style), says
+        )
+    goals = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    goals.add_column("times", justify="right")
+    goals.add_column("reach goal", no_wrap=True)
+    goals.add_column("", overflow="fold", style="dim")
+    for goal in report.goals:
+        count = Text(f"{goal.count:,}") if goal.count else Text("never", style="yellow")
+        goals.add_row(count, goal.id, goal.statement)
+    parts: list[RenderableType] = [rows, "", goals, ""]
+    counts = [
+        f"{finding.id} was met {_count(finding.count, 'time')}" for finding in report.findings if finding.count > 1
+    ]
+    if counts:
+        parts += [Text("; ".join(counts) + ".", style="dim")]
+    return Group(*parts, _last_line(report))
+
+
+def _last_line(report: Report) -> RenderableType:
+    held = sum(row.verdict == HOLDS for row in report.rows)
+    rate = f"{report.steps / report.seconds:,.0f}/s" if report.seconds else ""
+    ran = f"{report.steps:,} steps in {report.executions:,} executions, {report.seconds:.1f} s, {rate}"
+    style = {CONFORMS: "bold green", VIOLATION: "bold red"}.get(report.exit_code, "bold yellow")
+    line = Text.assemble((f"{report.header.target}: {VERDICTS[report.exit_code]}", style))
+    if report.exit_code == VIOLATION:
+        line.append(f": {', '.join(row.obligation for row in report.rows if row.verdict == VIOLATED)}", style)
+    elif report.reasons:
+        line.append(f": {'; '.join(report.reasons)}")
+    line.append(f" ({held} of {len(report.rows)} obligations hold; {ran})", "dim")
+    return line
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
