@@ -7,7 +7,7 @@ offers (`slot`, `can_allocate`, `block_table`, `observe`) is checked too.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import signal
 import threading
 import traceback
@@ -80,6 +80,17 @@ class ApiTarget:
         self._refusals = refusals
         self._timeout = timeout
         self._manager: Any = None
+        self._limit = _TimeLimit(timeout)
+        self._handlers: dict[type[Any], Callable[[Any], Outcome]] = {
+            Allocate: self._allocate,
+            Append: self._append,
+            Free: self._free,
+            Slot: self._slot,
+            CanAllocate: self._can_allocate,
+            Observe: self._observe,
+            Scribble: self._scribble,
+            Call: self._raw_call,
+        }
         self._live: list[str] = []
         self._lists: list[list[Any]] = []  # those that the last operation took and returned
 
@@ -87,7 +98,7 @@ class ApiTarget:
         """Make a fresh manager; None if that went well. An exception of its constructor is answered as Failed."""
         self._live, self._lists = [], []
         try:
-            with _time_limit(self._timeout):
+            with self._limit:
                 self._manager = self._make(pool.num_blocks, pool.block_size, pool.enable_prefix_cache)
         except Hang:
             return Failed("Hang", f"the constructor did not return within {self._timeout:g} s", named=False)
@@ -99,7 +110,7 @@ class ApiTarget:
         """Execute the operations to the end, and answer one outcome for each. A hang ends the program early."""
         outcomes: list[Outcome] = []
         try:
-            with _time_limit(self._timeout):
+            with self._limit:
                 for operation in program:
                     outcomes.append(self._execute(operation))
         except Hang:
@@ -112,7 +123,7 @@ class ApiTarget:
 
     def _execute(self, operation: Operation) -> Outcome:
         try:
-            return self._call(operation)
+            return self._handlers[type(operation)](operation)
         except Exception as error:
             if any(cls.__name__ in self._refusals for cls in type(error).__mro__):
                 return Refused(type(error).__name__)
@@ -120,36 +131,30 @@ class ApiTarget:
             where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"
             return Raised(type(error).__name__, str(error), _is_named(error), where)
 
-    def _call(self, operation: Operation) -> Outcome:
-        manager = self._manager
-        if isinstance(operation, Allocate):
-            tokens = list(operation.tokens)
-            self._lists.append(tokens)
-            table = manager.allocate(operation.seq, tokens)
-            self._live.append(operation.seq)
-            if isinstance(table, list):
-                self._lists.append(table)
-            return Returned(list(table) if isinstance(table, (list, tuple)) else table)
-        if isinstance(operation, Append):
-            return Returned(manager.append_slot(operation.seq, operation.token))
-        if isinstance(operation, Free):
-            manager.free(operation.seq)
-            self._live.remove(operation.seq)
-            return Returned()
-        if isinstance(operation, Observe):
-            return self._observe()
-        if isinstance(operation, Scribble):
-            self._scribble()
-            return Returned()
-        if isinstance(operation, Slot):
-            return Returned(manager.slot(operation.seq, operation.pos))
-        if isinstance(operation, CanAllocate):
-            return Returned(manager.can_allocate(operation.num_tokens))
-        if isinstance(operation, Call):
-            return Returned(_raw_call(manager, operation))
-        raise AssertionError(operation)
+    def _allocate(self, operation: Allocate) -> Outcome:
+        tokens = list(operation.tokens)
+        self._lists.append(tokens)
+        table = self._manager.allocate(operation.seq, tokens)
+        self._live.append(operation.seq)
+        if isinstance(table, list):
+            self._lists.append(table)
+        return Returned(list(table) if isinstance(table, (list, tuple)) else table)
 
-    def _observe(self) -> Observed:
+    def _append(self, operation: Append) -> Outcome:
+        return Returned(self._manager.append_slot(operation.seq, operation.token))
+
+    def _free(self, operation: Free) -> Outcome:
+        self._manager.free(operation.seq)
+        self._live.remove(operation.seq)
+        return Returned()
+
+    def _slot(self, operation: Slot) -> Outcome:
+        return Returned(self._manager.slot(operation.seq, operation.pos))
+
+    def _can_allocate(self, operation: CanAllocate) -> Outcome:
+        return Returned(self._manager.can_allocate(operation.num_tokens))
+
+    def _observe(self, _: Observe) -> Outcome:
         manager, offers = self._manager, self.capabilities
         tables: dict[str, Any] | None = None
         if "block_table" in offers:
@@ -164,10 +169,19 @@ class ApiTarget:
             state=as_state(manager.observe()) if "observe" in offers else None,
         )
 
-    def _scribble(self) -> None:
+    def _scribble(self, _: Scribble) -> Outcome:
         for items in self._lists:
             items[:] = [7] * (len(items) + 1)
         self._lists = []
+        return Returned()
+
+    def _raw_call(self, call: Call) -> Outcome:
+        args = list(call.args)
+        if call.fail_at is not None:
+            args[-1] = _failing(args[-1], call.fail_at)
+        method = getattr(self._manager, call.method)
+        result = method(*args) if callable(method) else method
+        return Returned(list(result) if isinstance(result, (list, tuple)) else result)
 
 
 def as_state(observation: Any) -> State:
@@ -175,42 +189,47 @@ def as_state(observation: Any) -> State:
 
     Raises TargetError if it is neither or holds nonsense.
     """
+    read = observation.get if isinstance(observation, Mapping) else functools.partial(_attribute, observation)
     fields: dict[str, Any] = {}
-    for name in State.__struct_fields__:
-        is_mapping = isinstance(observation, Mapping)
-        value = observation.get(name) if is_mapping else getattr(observation, name, None)
+    for name, copied in _COPIED.items():
+        value = read(name)
         if value is None:
             continue
         try:
-            if name == "hash_to_block":
-                value = list(value.items())
-            elif name == "cached":
-                value = dict(value)
-            elif name in ("tables", "tokens", "hashes"):
-                value = {seq: list(items) for seq, items in value.items()}
-            else:
-                value = list(value)
+            fields[name] = copied(value)
         except (TypeError, AttributeError, ValueError):
             raise TargetError(
                 f"observe() gives {value!r:.80} for {name!r}: it is to be a mapping, or an object with attributes, "
-                f"of {', '.join(State.__struct_fields__)}. Leave out what cannot be seen, or run with --black-box."
+                f"of {', '.join(_COPIED)}. Leave out what cannot be seen, or run with --black-box."
             ) from None
-        fields[name] = value
     if not fields:
         raise TargetError(
-            f"observe() gives {observation!r:.80}, in which none of {', '.join(State.__struct_fields__)} is found. "
+            f"observe() gives {observation!r:.80}, in which none of {', '.join(_COPIED)} is found. "
             "Run with --black-box to audit without it."
         )
     return State(**fields)
 
 
-def _raw_call(manager: Any, call: Call) -> Any:
-    args = list(call.args)
-    if call.fail_at is not None:
-        args[-1] = _failing(args[-1], call.fail_at)
-    method = getattr(manager, call.method)
-    result = method(*args) if callable(method) else method
-    return list(result) if isinstance(result, (list, tuple)) else result
+def _attribute(observation: Any, name: str) -> Any:
+    return getattr(observation, name, None)
+
+
+def _lists_by_sequence(value: Any) -> dict[Any, list[Any]]:
+    return {seq: list(items) for seq, items in value.items()}
+
+
+_COPIED: dict[str, Callable[[Any], Any]] = {
+    "free": list,
+    "evictable": list,
+    "ref": list,
+    "block_hash": list,
+    "hash_to_block": lambda value: list(value.items()),
+    "tables": _lists_by_sequence,
+    "tokens": _lists_by_sequence,
+    "hashes": _lists_by_sequence,
+    "cached": dict,
+}
+"""The structures of an observation, each with how it is copied: it may be the manager's own."""
 
 
 def _failing(items: Sequence[Any], at: int) -> Iterator[Any]:
@@ -224,23 +243,26 @@ def _is_named(error: Exception) -> bool:
     return type(error).__module__ != "builtins" or isinstance(error, _NAMED)
 
 
-@contextlib.contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise Hang in the block if it takes longer. Where there are no timers (not the main thread): no limit."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        yield
-        return
+class _TimeLimit:
+    """Raises Hang in its block if that takes longer. Where there are no timers (not the main thread): no limit."""
 
-    def ring(signum: int, frame: FrameType | None) -> None:
-        raise Hang
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._works = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    def __enter__(self) -> None:
+        if self._works:
+            if signal.getsignal(signal.SIGALRM) is not _ring:
+                signal.signal(signal.SIGALRM, _ring)
+            signal.setitimer(signal.ITIMER_REAL, self._seconds)
+
+    def __exit__(self, *_: object) -> None:
+        if self._works:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _ring(signum: int, frame: FrameType | None) -> None:
+    raise Hang
 
 
 def encode_line(message: msgspec.Struct) -> bytes:

@@ -109,7 +109,7 @@ def test_a_wheel_for_another_platform_serves_as_well(wheels: Path, monkeypatch: 
 
 
 def test_an_index_without_the_package(wheels: Path) -> None:
-    with pytest.raises(FetchError, match="no wheel of vllm, neither for this platform"):
+    with pytest.raises(FetchError, match=r"no wheel of vllm, neither for this platform"):
         fetch("vllm", "7.0.1")
 
 
@@ -117,14 +117,14 @@ def test_no_network_is_told_apart_from_no_version(wheels: Path, monkeypatch: pyt
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     start = time.monotonic()
-    with pytest.raises(FetchError, match="cannot reach the package index .*: Connection refused"):
+    with pytest.raises(FetchError, match=r"cannot reach the package index .*: Connection refused"):
         fetch("vllm", "7.0.1")
     assert time.monotonic() - start < 30
 
 
 def test_a_wheel_that_is_not_what_its_list_says(wheels: Path, tmp_path: Path) -> None:
     make_wheel(wheels, "7.0.1", spoil="vllm/envs.py")
-    with pytest.raises(FetchError, match="vllm/envs.py in .* is not what the wheel's list says"):
+    with pytest.raises(FetchError, match=r"vllm/envs.py in .* is not what the wheel's list says"):
         fetch("vllm", "7.0.1")
     assert list(engines(tmp_path).iterdir()) == []
 
@@ -145,7 +145,7 @@ def test_a_wheel_without_the_files_that_matter(tmp_path: Path) -> None:
 
 
 def test_names_and_versions_are_checked_before_anything_happens(tmp_path: Path) -> None:
-    with pytest.raises(FetchError, match="unknown engine 'vlm'; known: .*vllm"):
+    with pytest.raises(FetchError, match=r"unknown engine 'vlm'; known: .*vllm"):
         fetch("vlm", "1.0", cache=tmp_path)
     for version in ("../1.0", "", "latest", "1.0 --help", "1/2"):
         with pytest.raises(FetchError, match="is not a version"):
@@ -155,7 +155,7 @@ def test_names_and_versions_are_checked_before_anything_happens(tmp_path: Path) 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(FetchError, match="cannot write to .*set KVAUDIT_CACHE"):
+    with pytest.raises(FetchError, match=r"cannot write to .*set KVAUDIT_CACHE"):
         fetch("vllm", "7.0.1", cache=tmp_path / "file")
 
 
@@ -198,7 +198,9 @@ def test_progress_is_read_from_pip_or_else_from_the_file(tmp_path: Path) -> None
 
 
 def test_ctrl_c_leaves_nothing_behind(wheels: Path, tmp_path: Path) -> None:
-    script = "from kvaudit.engines import fetch as f; f._download = lambda *_: f.time.sleep(60); f.fetch('vllm', '7.0.1')"
+    script = (
+        "from kvaudit.engines import fetch as f; f._download = lambda *_: f.time.sleep(60); f.fetch('vllm', '7.0.1')"
+    )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(kvaudit.__path__[0]).parent), *sys.path])}
     process = subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 30

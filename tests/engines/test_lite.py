@@ -103,9 +103,7 @@ def child(script: str, *more_path: str) -> subprocess.CompletedProcess[str]:
     source = str(Path(kvaudit.__path__[0]).parent)
     path = os.pathsep.join([source, *more_path, *filter(None, sys.path)])
     environment = os.environ | {"PYTHONPATH": path}
-    return subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
-    )
+    return subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("installed", [False, True])
@@ -148,7 +146,7 @@ def test_a_star_stops_at_a_slash() -> None:
 def test_a_stub_serves_as_whatever_it_is_used_for() -> None:
     stub: Any = Stub("toy")
 
-    class Child(stub.Base, stub.Other, option=1):  # type: ignore[misc]
+    class Child(stub.Base, stub.Other, option=1):  # type: ignore[misc, call-arg]
         def __init__(self) -> None:
             super().__init__("any", argument=1)
 
@@ -158,7 +156,8 @@ def test_a_stub_serves_as_whatever_it_is_used_for() -> None:
     assert stub.deco(function) is function and stub.deco(option=1)(function) is function
     assert stub.Enum.MEMBER is stub.Enum.MEMBER and {stub.Enum.MEMBER: 1}[stub.Enum.MEMBER] == 1
     assert stub.Enum.MEMBER != stub.Enum.OTHER
-    assert Optional[stub.Tensor] and Union[stub.Tensor, int] and list[stub.Tensor]  # noqa: UP007, UP045
+    for annotation in (Optional[stub.Tensor], Union[stub.Tensor, int], list[stub.Tensor]):  # noqa: UP007, UP045
+        assert annotation is not None
     assert isinstance(1, int | stub.Tensor) and not isinstance("1", stub.Tensor | int)
     assert not stub.Tensor and list(stub) == [] and 1 not in stub and stub["x"] is stub
     with stub.context():

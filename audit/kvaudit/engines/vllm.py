@@ -279,7 +279,7 @@ def _manager_maker(loaded: Loaded, manager: type[Any]) -> Callable[[int, int, bo
     def new_manager(num_blocks: int, block_size: int, enable_caching: bool) -> Any:
         layer = spec_of(block_size=block_size, num_kv_heads=1, head_size=1, dtype=dtype, use_mla=False)
         groups = [group_of(layer_names=["layer"], kv_cache_spec=layer)]
-        no_tensors = {"tensors": {}, "kv_cache_tensors": []}
+        no_tensors: dict[str, Any] = {"tensors": {}, "kv_cache_tensors": []}
         return manager_of(
             kv_cache_config=config_of(num_blocks=num_blocks, kv_cache_groups=groups, **no_tensors),
             max_model_len=_NO_LIMIT,
