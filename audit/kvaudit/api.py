@@ -7,7 +7,6 @@ offers (`slot`, `can_allocate`, `block_table`, `observe`) is checked too.
 
 from __future__ import annotations
 
-import functools
 import signal
 import threading
 import traceback
@@ -97,6 +96,7 @@ class ApiTarget:
     def open(self, pool: Pool) -> Failed | None:
         """Make a fresh manager; None if that went well. An exception of its constructor is answered as Failed."""
         self._live, self._lists = [], []
+        self._limit.arm()
         try:
             with self._limit:
                 self._manager = self._make(pool.num_blocks, pool.block_size, pool.enable_prefix_cache)
@@ -112,7 +112,12 @@ class ApiTarget:
         try:
             with self._limit:
                 for operation in program:
-                    outcomes.append(self._execute(operation))
+                    try:
+                        outcomes.append(self._handlers[type(operation)](operation))
+                    except TargetError:
+                        raise
+                    except Exception as error:
+                        outcomes.append(self._failure(error))
         except Hang:
             outcomes.append(Raised("Hang", f"no answer within {self._timeout:g} s", named=False))
         return outcomes
@@ -121,15 +126,12 @@ class ApiTarget:
         """Forget the manager."""
         self._manager = None
 
-    def _execute(self, operation: Operation) -> Outcome:
-        try:
-            return self._handlers[type(operation)](operation)
-        except Exception as error:
-            if any(cls.__name__ in self._refusals for cls in type(error).__mro__):
-                return Refused(type(error).__name__)
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"
-            return Raised(type(error).__name__, str(error), _is_named(error), where)
+    def _failure(self, error: Exception) -> Outcome:
+        if any(cls.__name__ in self._refusals for cls in type(error).__mro__):
+            return Refused(type(error).__name__)
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"
+        return Raised(type(error).__name__, str(error), _is_named(error), where)
 
     def _allocate(self, operation: Allocate) -> Outcome:
         tokens = list(operation.tokens)
@@ -160,7 +162,7 @@ class ApiTarget:
         if "block_table" in offers:
             read = {seq: manager.block_table(seq) for seq in self._live}
             self._lists += [table for table in read.values() if isinstance(table, list)]
-            tables = {seq: list(t) if isinstance(t, (list, tuple)) else t for seq, t in read.items()}
+            tables = {seq: tuple(t) if isinstance(t, list) else t for seq, t in read.items()}
         free = manager.num_free_blocks
         return Observed(
             num_free_blocks=free() if callable(free) else free,
@@ -189,44 +191,45 @@ def as_state(observation: Any) -> State:
 
     Raises TargetError if it is neither or holds nonsense.
     """
-    read = observation.get if isinstance(observation, Mapping) else functools.partial(_attribute, observation)
-    fields: dict[str, Any] = {}
-    for name, copied in _COPIED.items():
-        value = read(name)
-        if value is None:
-            continue
-        try:
-            fields[name] = copied(value)
-        except (TypeError, AttributeError, ValueError):
-            raise TargetError(
-                f"observe() gives {value!r:.80} for {name!r}: it is to be a mapping, or an object with attributes, "
-                f"of {', '.join(_COPIED)}. Leave out what cannot be seen, or run with --black-box."
-            ) from None
-    if not fields:
+    if isinstance(observation, Mapping):
+        values = [observation.get(name) for name in _COPIED]
+    else:
+        values = [getattr(observation, name, None) for name in _COPIED]
+    name = ""
+    try:
+        for i, (name, copied) in enumerate(_COPIED.items()):
+            if values[i] is not None:
+                values[i] = copied(values[i])
+    except (TypeError, AttributeError, ValueError):
+        raise TargetError(
+            f"observe() gives {values[i]!r:.80} for {name!r}: it is to be a mapping, or an object with attributes, "
+            f"of {', '.join(_COPIED)}. Leave out what cannot be seen, or run with --black-box."
+        ) from None
+    state = State(*values)
+    if state == _NOTHING_SEEN:
         raise TargetError(
             f"observe() gives {observation!r:.80}, in which none of {', '.join(_COPIED)} is found. "
             "Run with --black-box to audit without it."
         )
-    return State(**fields)
+    return state
 
 
-def _attribute(observation: Any, name: str) -> Any:
-    return getattr(observation, name, None)
+_NOTHING_SEEN = State()
 
 
-def _lists_by_sequence(value: Any) -> dict[Any, list[Any]]:
-    return {seq: list(items) for seq, items in value.items()}
+def _by_sequence(value: Any) -> dict[Any, tuple[Any, ...]]:
+    return {seq: tuple(items) for seq, items in value.items()}
 
 
 _COPIED: dict[str, Callable[[Any], Any]] = {
-    "free": list,
-    "evictable": list,
-    "ref": list,
-    "block_hash": list,
-    "hash_to_block": lambda value: list(value.items()),
-    "tables": _lists_by_sequence,
-    "tokens": _lists_by_sequence,
-    "hashes": _lists_by_sequence,
+    "free": tuple,
+    "evictable": tuple,
+    "ref": tuple,
+    "block_hash": tuple,
+    "hash_to_block": dict,
+    "tables": _by_sequence,
+    "tokens": _by_sequence,
+    "hashes": _by_sequence,
     "cached": dict,
 }
 """The structures of an observation, each with how it is copied: it may be the manager's own."""
@@ -250,10 +253,13 @@ class _TimeLimit:
         self._seconds = seconds
         self._works = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
 
+    def arm(self) -> None:
+        """Install the handler; somebody else may have taken the signal since."""
+        if self._works:
+            signal.signal(signal.SIGALRM, _ring)
+
     def __enter__(self) -> None:
         if self._works:
-            if signal.getsignal(signal.SIGALRM) is not _ring:
-                signal.signal(signal.SIGALRM, _ring)
             signal.setitimer(signal.ITIMER_REAL, self._seconds)
 
     def __exit__(self, *_: object) -> None:

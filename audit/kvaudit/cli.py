@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import msgspec
 import typer
@@ -36,11 +36,11 @@ app = typer.Typer(
 _TARGET_HELP = "kvblocks, an engine (vllm, vllm==0.33.0), pkg.module:Class, path/to/file.py:Class, or cmd:PROGRAM ARGS"
 Target = Annotated[str, typer.Argument(metavar="TARGET", help=_TARGET_HELP)]
 Source = Annotated[
-    Optional[str],
+    str | None,
     typer.Option("--source", metavar="DIR", help="Take the engine from this checkout.", show_default=False),
 ]
 Profile = Annotated[
-    Optional[str],
+    str | None,
     typer.Option(
         "--profile", help="seed, strict, or an engine's; the default follows from the target.", show_default=False
     ),
@@ -69,19 +69,19 @@ def run(
     source: Source = None,
     profile: Profile = None,
     max_steps: Annotated[
-        Optional[int],
+        int | None,
         typer.Option(
             min=1, metavar="N", help="The budget in steps: 20,000 unless --max-time is given.", show_default=False
         ),
     ] = None,
     max_time: Annotated[
-        Optional[float], typer.Option(min=0.0, metavar="SECONDS", help="Stop after so long.", show_default=False)
+        float | None, typer.Option(min=0.0, metavar="SECONDS", help="Stop after so long.", show_default=False)
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Another seed, other examples.")] = 0,
     stop_at_first: Annotated[bool, typer.Option("-x", "--exitfirst", help="Stop at the first finding.")] = False,
     misuse: Annotated[bool, typer.Option("--misuse", help="Let O10, misuse, count for the exit code.")] = False,
     json: Annotated[
-        Optional[str],
+        str | None,
         typer.Option(
             "--json", metavar="FILE", help="Write the report as JSON; - is standard output.", show_default=False
         ),
@@ -123,7 +123,7 @@ def replay(
         Path, typer.Argument(metavar="TRACE", help="A trace.jsonl that a run has saved.", show_default=False)
     ],
     target: Annotated[
-        Optional[str],
+        str | None,
         typer.Option("--target", metavar="TARGET", help="Another target than the trace's own.", show_default=False),
     ] = None,
     source: Source = None,
@@ -179,7 +179,7 @@ def fetch(
 
 @app.command()
 def obligations(
-    name: Annotated[Optional[str], typer.Argument(metavar="[ID]", help="Only this one.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[ID]", help="Only this one.", show_default=False)] = None,
 ) -> None:
     """List what a block manager owes: every obligation with its statement and its symptom."""
     from kvspec.obligations import OBLIGATIONS

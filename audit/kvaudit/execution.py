@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kvaudit import words
+from kvaudit.breach import Breach
 from kvaudit.errors import TargetError
-from kvaudit.oracle import SEVERITY, Breach, Judgement, Oracle
+from kvaudit.oracle import Judgement, Oracle
 from kvaudit.profiles import Profile
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Program
+from kvaudit.protocol import Allocate, Free, Mutation, Observe, Outcome, Pool, Program
 from kvaudit.targets import Target
 
 
@@ -62,7 +64,25 @@ class Execution:
         """Play one legal operation on the target and judge it."""
         outcomes = self.target.run(self.oracle.ask(operation))
         judgement = self.oracle.judge(operation, outcomes)
+        if judgement.breaches:
+            judgement = self._told_apart(operation, judgement, outcomes[-1])
         self.played.append(Played(operation, judgement))
+        return judgement
+
+    def _told_apart(self, operation: Mutation, judgement: Judgement, last: Outcome) -> Judgement:
+        """Is it the operation that is wrong, or do reads and careless callers change what happens (O11)?
+
+        The same operations are played once more on a fresh pool with nothing in between.
+        """
+        self.target.open(self.pool)
+        quiet = self.target.run([*self.scenario.program, operation, Observe()])
+        noisy = [*(played.judgement.answer for played in self.played), judgement.answer, last]
+        for one, two in zip(quiet, noisy, strict=False):
+            if one != two:
+                detail = (
+                    f"without reads and overwritten lists in between, or with them: {words.outcomes_differ(one, two)}"
+                )
+                return judgement._replace(breaches=(Breach("O11", detail),))
         return judgement
 
     def give_all_back(self) -> None:
@@ -82,17 +102,3 @@ def play(target: Target, scenario: Scenario, profile: Profile) -> Execution:
         if execution.is_legal(operation) and execution.apply(operation).breaches:
             break
     return execution
-
-
-def gravest(breaches: tuple[Breach, ...]) -> Breach:
-    """The breach that gives a finding its name."""
-    return min(breaches, key=lambda breach: SEVERITY.index(breach.obligation))
-
-
-def describe(operation: Mutation) -> str:
-    """The operation as a call."""
-    if isinstance(operation, Allocate):
-        return f"allocate({operation.seq!r}, {list(operation.tokens)})"
-    if isinstance(operation, Append):
-        return f"append_slot({operation.seq!r}, {operation.token})"
-    return f"free({operation.seq!r})"

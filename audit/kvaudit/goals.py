@@ -2,18 +2,16 @@
 
 Each goal ships a witness, a scripted program that reaches it on a manager that follows the specification.
 Witnesses are played first and then mutated (see `kvaudit.machine`), so that a verdict does not hang on luck.
+`kvaudit.tracker` tells when a goal is reached.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvaudit.execution import Played, Scenario
-from kvaudit.oracle import Judgement
+from kvaudit.execution import Scenario
 from kvaudit.profiles import Profile
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
-from kvspec.identity import Identity
-from kvspec.operations import blocks_for, can_allocate, full_chain, match_limit, run_of_hits
 
 
 @dataclass(frozen=True)
@@ -286,97 +284,3 @@ def goals_of(profile: Profile) -> tuple[Goal, ...]:
     """The goals that a manager under this profile can reach."""
     keep_old = profile.variants.duplicates == "keep old"
     return tuple(goal for goal in GOALS if keep_old or not goal.needs_keep_old)
-
-
-class Tracker:
-    """Watches one execution and says which goals each operation reaches."""
-
-    def __init__(self) -> None:
-        self._refused: set[str] = set()
-        self._ended: set[str] = set()
-        self._evicted: set[Identity] = set()
-        self._spared: set[Identity] = set()
-        self._appended: set[Identity] = set()
-        self._prompts: set[tuple[int, ...]] = set()
-        self._was_used = False
-
-    def reached(self, played: Played) -> set[str]:
-        """The goals that this operation, the next of the execution, reaches."""
-        operation, judgement = played
-        before, after, change = judgement.before, judgement.after, judgement.change
-        found: set[str] = set()
-        if judgement.refused:
-            self._refused.add("append refused" if isinstance(operation, Append) else "allocate refused")
-        else:
-            found |= self._refused
-            self._refused.clear()
-        if any(count >= 3 for count in after.ref):
-            found.add("shared three ways")
-        if change.revived:
-            found.add("revived")
-        hit = {h for b in change.hit if (h := before.block_hash[b]) is not None}
-        if hit & self._spared:
-            found.add("evicted in order")
-        if hit & self._appended:
-            found.add("filled by append")
-        for b, h in change.evicted:
-            if any(c != b and carried is h for c, carried in enumerate(before.block_hash)):
-                found.add("duplicated")
-                if before.hash_to_block.get(h) == b:
-                    found.add("original evicted")
-        if isinstance(operation, Allocate):
-            found |= self._by_allocate(operation, judgement)
-        elif isinstance(operation, Append) and not judgement.refused:
-            if change.taken:
-                found.add("crossed a boundary")
-            if change.duplicates:
-                found.add("twins")
-            self._appended.update(h for _, h in change.registered)
-        elif isinstance(operation, Free):
-            self._ended.add(operation.seq)
-        if change.evicted:
-            self._evicted.update(h for _, h in change.evicted)
-            self._spared.update(h for b in after.evictable if (h := after.block_hash[b]) is not None)
-        return found
-
-    def _by_allocate(self, operation: Allocate, judgement: Judgement) -> set[str]:
-        before, change, tokens = judgement.before, judgement.change, operation.tokens
-        size = before.block_size
-        found: set[str] = set()
-        chain = full_chain(before, tokens)
-        run = run_of_hits(before, chain, len(tokens))
-        needed = blocks_for(len(tokens), size) - len(run)
-        if judgement.refused:
-            if needed <= before.num_free_blocks:
-                found.add("naive check refuted")
-            return found
-        if not can_allocate(before, len(tokens)):
-            found.add("coarse check surpassed")
-        for b, h in change.evicted:
-            if h in chain and len(run) <= chain.index(h) < len(change.hit) + change.taken.index(b):
-                found.add("evicted its own")
-        if self._evicted.intersection(chain):
-            found.add("evicted")
-        if len(tokens) % size == 0 and chain and all(h in before.hash_to_block for h in chain):
-            found.add("whole prompt cached")
-        known = {h.tokens for h in before.hash_to_block}
-        if any(h.tokens in known and h not in before.hash_to_block for h in chain):
-            found.add("same content, other prefix")
-        if any(h in before.hash_to_block for h in chain[len(run) + 1 : match_limit(len(tokens), size)]):
-            found.add("gap in the cache")
-        if before.enable_prefix_cache and any(
-            len(live.tokens) % size
-            and len(tokens) > len(live.tokens) // size * size + size
-            and tokens[: len(live.tokens)] == live.tokens
-            for live in before.sequences.values()
-        ):
-            found.add("partial block")
-        if not before.enable_prefix_cache and len(tokens) > size and tokens[:size] in self._prompts:
-            found.add("cache off")
-        if operation.seq in self._ended:
-            found.add("id used again")
-        if self._was_used and not before.sequences and len(change.taken) == before.num_blocks:
-            found.add("all back")
-        self._prompts.add(tokens[:size])
-        self._was_used = True
-        return found

@@ -8,7 +8,6 @@ witness, so that every situation that a witness reaches is also met with variati
 
 from __future__ import annotations
 
-
 import hypothesis
 from hypothesis import HealthCheck, Phase, Verbosity, reject, settings
 from hypothesis import strategies as st
@@ -197,6 +196,11 @@ def _machine(driver: Driver) -> type[RuleBasedStateMachine]:
         @rule(which=_index)
         def free(self, which: int) -> None:
             self.play(Free(self.book.live[which % len(self.book.live)]))
+
+        @precondition(lambda self: self.book.live)
+        @rule()
+        def free_oldest(self) -> None:
+            self.play(Free(self.book.live[0]))
 
         @precondition(lambda self: self.book.live)
         @rule(which=_index, text=_text, reuse=_index)

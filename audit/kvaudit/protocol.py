@@ -124,14 +124,14 @@ class State(msgspec.Struct, frozen=True):
     A key of `block_hash`, `hash_to_block` and `hashes` is opaque: it is only compared with other keys.
     """
 
-    free: list[int] | None = None
-    evictable: list[int] | None = None
-    ref: list[int] | None = None
-    block_hash: list[Any] | None = None
-    hash_to_block: list[tuple[Any, int]] | None = None
-    tables: dict[str, list[int]] | None = None
-    tokens: dict[str, list[int]] | None = None
-    hashes: dict[str, list[Any]] | None = None
+    free: tuple[int, ...] | None = None
+    evictable: tuple[int, ...] | None = None
+    ref: tuple[int, ...] | None = None
+    block_hash: tuple[Any, ...] | None = None
+    hash_to_block: dict[Any, int] | None = None
+    tables: dict[str, tuple[int, ...]] | None = None
+    tokens: dict[str, tuple[int, ...]] | None = None
+    hashes: dict[str, tuple[Any, ...]] | None = None
     cached: dict[str, int] | None = None
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from kvaudit.execution import Scenario, describe, gravest, play
+from kvaudit import words
+from kvaudit.breach import gravest
+from kvaudit.execution import Scenario, play
 from kvaudit.profiles import Profile
 from kvaudit.report import CONFORMS, VIOLATION
 from kvaudit.targets import Target
@@ -18,8 +20,8 @@ def replay(target: Target, header: TraceHeader, scenario: Scenario, profile: Pro
     cache = "on" if pool.enable_prefix_cache else "off"
     console.print(f"{target.name}: {pool.num_blocks} blocks of {pool.block_size} tokens, prefix cache {cache}")
     for number, (operation, judgement) in enumerate(execution.played, start=1):
-        expected = f"   (expected: {judgement.expected})" if judgement.breaches else ""
-        line = f"{number:3}  {describe(operation)} -> {judgement.got}{expected}"
+        expected = f"   (expected: {words.expected(operation, judgement)})" if judgement.breaches else ""
+        line = f"{number:3}  {words.call(operation)} -> {words.came(judgement)}{expected}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if not execution.breaches:
         console.print(f"[bold green]fixed[/]: {header.obligation or 'nothing'} is no longer violated", highlight=False)

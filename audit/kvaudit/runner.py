@@ -15,12 +15,13 @@ from pathlib import Path
 
 import msgspec
 
+from kvaudit import __version__, words
+from kvaudit.breach import SEVERITY, Breach, gravest, gravity
 from kvaudit.errors import TargetError, UsageError
-from kvaudit.execution import Execution, Played, Scenario, describe, gravest, play
-from kvaudit.goals import Tracker, goals_of
+from kvaudit.execution import Execution, Played, Scenario, play
+from kvaudit.goals import goals_of
 from kvaudit.machine import Driver, EndExample, run_batch
 from kvaudit.misuse import Accepted, try_misuse
-from kvaudit.oracle import SEVERITY, Breach
 from kvaudit.profiles import Profile
 from kvaudit.protocol import Mutation, Pool
 from kvaudit.report import (
@@ -46,7 +47,7 @@ from kvaudit.report import (
 from kvaudit.shrink import shrink
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.trace import FORMAT, TraceHeader, read_trace, write_trace
-from kvaudit import __version__
+from kvaudit.tracker import Tracker
 from kvspec import SPEC_VERSION
 from kvspec.obligations import LEDGER, OBLIGATIONS
 from kvspec.variants import chosen
@@ -300,7 +301,7 @@ class Audit(Driver):
             obligation=main.obligation,
             also=sorted({b.obligation for b in execution.breaches} - {main.obligation}, key=SEVERITY.index),
             symptom=OBLIGATIONS[main.obligation].symptom,
-            details=[f"{b.obligation}: {b.detail}" for b in sorted(execution.breaches, key=_gravity)],
+            details=[f"{b.obligation}: {b.detail}" for b in sorted(execution.breaches, key=gravity)],
             num_blocks=pool.num_blocks,
             block_size=pool.block_size,
             enable_prefix_cache=pool.enable_prefix_cache,
@@ -421,11 +422,9 @@ class Audit(Driver):
         return Row("O10", statement, VIOLATED, f"trusting: {len(accepted)} of {count} kinds of misuse", listed)
 
 
-def _gravity(breach: Breach) -> int:
-    return SEVERITY.index(breach.obligation)
-
-
 def _shown(played: Played) -> StepShown:
     judgement = played.judgement
-    broken = [breach.obligation for breach in sorted(judgement.breaches, key=_gravity)]
-    return StepShown(describe(played.operation), judgement.expected, judgement.got, broken)
+    broken = [breach.obligation for breach in sorted(judgement.breaches, key=gravity)]
+    return StepShown(
+        words.call(played.operation), words.expected(played.operation, judgement), words.came(judgement), broken
+    )

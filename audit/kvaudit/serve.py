@@ -67,11 +67,11 @@ def _on_the_wire(outcome: Outcome) -> Outcome:
     state = outcome.state
     keyed: dict[str, Any] = {}
     if state.block_hash is not None:
-        keyed["block_hash"] = [_plain(key) for key in state.block_hash]
+        keyed["block_hash"] = tuple(map(_plain, state.block_hash))
     if state.hash_to_block is not None:
-        keyed["hash_to_block"] = [(_plain(key), block) for key, block in state.hash_to_block]
+        keyed["hash_to_block"] = {_plain(key): block for key, block in state.hash_to_block.items()}
     if state.hashes is not None:
-        keyed["hashes"] = {seq: [_plain(key) for key in keys] for seq, keys in state.hashes.items()}
+        keyed["hashes"] = {seq: tuple(map(_plain, keys)) for seq, keys in state.hashes.items()}
     return msgspec.structs.replace(outcome, state=msgspec.structs.replace(state, **keyed))
 
 

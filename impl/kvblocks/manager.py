@@ -24,14 +24,14 @@ from kvblocks.hashing import HashStrategy, Key, strategy
 class Observation(NamedTuple):
     """A copy of the manager's whole state, under the names of its structures. See `observe`."""
 
-    free: list[int]
-    evictable: list[int]
-    ref: list[int]
-    block_hash: list[Key | None]
+    free: tuple[int, ...]
+    evictable: tuple[int, ...]
+    ref: tuple[int, ...]
+    block_hash: tuple[Key | None, ...]
     hash_to_block: dict[Key, int]
-    tables: dict[Hashable, list[int]]
-    tokens: dict[Hashable, list[int]]
-    hashes: dict[Hashable, list[Key]]
+    tables: dict[Hashable, tuple[int, ...]]
+    tokens: dict[Hashable, tuple[int, ...]]
+    hashes: dict[Hashable, tuple[Key, ...]]
     cached: dict[Hashable, int]
 
 
@@ -161,14 +161,14 @@ class BlockManager:
     def observe(self) -> Observation:
         """A copy of the whole state, for audits and debugging. O(size of the pool)."""
         return Observation(
-            free=list(self._free),
-            evictable=list(self._evictable),
-            ref=list(self._ref),
-            block_hash=list(self._block_hash),
+            free=tuple(self._free),
+            evictable=tuple(self._evictable),
+            ref=tuple(self._ref),
+            block_hash=tuple(self._block_hash),
             hash_to_block=dict(self._hash_to_block),
-            tables={seq_id: list(table) for seq_id, table in self._tables.items()},
-            tokens={seq_id: list(tokens) for seq_id, tokens in self._tokens.items()},
-            hashes={seq_id: list(hashes) for seq_id, hashes in self._hashes.items()},
+            tables={seq_id: tuple(table) for seq_id, table in self._tables.items()},
+            tokens={seq_id: tuple(tokens) for seq_id, tokens in self._tokens.items()},
+            hashes={seq_id: tuple(hashes) for seq_id, hashes in self._hashes.items()},
             cached=dict(self._cached),
         )
 

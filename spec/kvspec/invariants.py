@@ -9,9 +9,7 @@ def i1_free_blocks_add_up(q: Logic, s: View) -> Claim:
     return q.all(
         s.num_free_blocks == s.num_listed_free + s.num_listed_evictable,
         q.every_block(lambda b: q.no(q.all(s.times_free(b) > 0, s.times_evictable(b) > 0))),
-        q.every_block(
-            lambda b: q.implies(q.any(s.times_free(b) > 0, s.times_evictable(b) > 0), s.ref(b) == 0)
-        ),
+        q.every_block(lambda b: q.implies(q.any(s.times_free(b) > 0, s.times_evictable(b) > 0), s.ref(b) == 0)),
     )
 
 

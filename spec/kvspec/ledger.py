@@ -11,15 +11,14 @@ sequences      for each live sequence its table, tokens, chain of identities and
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvspec.identity import Identity
 
 SeqId = Hashable
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(NamedTuple):
     """The four records of a live sequence."""
 
     table: tuple[int, ...]
@@ -28,8 +27,7 @@ class Sequence:
     num_cached_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(NamedTuple):
     """The state between two operations. The mappings are never changed in place."""
 
     num_blocks: int
@@ -63,8 +61,7 @@ def empty_ledger(num_blocks: int, block_size: int, enable_prefix_cache: bool = T
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """What one operation did, in block numbers and identities: the vocabulary of traces and reports.
 
     hit         cached blocks that the sequence now shares, in the order of its table

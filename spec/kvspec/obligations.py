@@ -247,8 +247,4 @@ def broken_by_step(operation: str, q: Logic, x: Transition) -> list[str]:
     A refused operation is held to O1 and O2 only; the other clauses speak of completed ones.
     """
     relevant = ("O1", "O2") if x.refused else tuple(OBLIGATIONS)
-    return [
-        o.id
-        for o in _ALL
-        if o.id in relevant and not all(clause(q, x) for clause in o.steps.get(operation, ()))
-    ]
+    return [o.id for o in _ALL if o.id in relevant and not all(clause(q, x) for clause in o.steps.get(operation, ()))]

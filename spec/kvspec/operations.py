@@ -7,7 +7,7 @@ Nothing is written before the refusal. `policy` makes the choices that the speci
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvspec.identity import Identity, chain_from
 from kvspec.ledger import Change, Ledger, SeqId, Sequence
@@ -18,8 +18,7 @@ class OutOfBlocks(Exception):
     """The refusal: the pool cannot supply the blocks that the operation needs. Nothing has changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One completed operation. `result` is the block table, the slot, or None."""
 
     after: Ledger
@@ -65,9 +64,7 @@ def available(ledger: Ledger, hits: tuple[int, ...]) -> int:
 
 def slot(ledger: Ledger, seq_id: SeqId, pos: int) -> int:
     """Where the K/V of token `pos` is."""
-    return (
-        ledger.sequences[seq_id].table[pos // ledger.block_size] * ledger.block_size + pos % ledger.block_size
-    )
+    return ledger.sequences[seq_id].table[pos // ledger.block_size] * ledger.block_size + pos % ledger.block_size
 
 
 def can_allocate(ledger: Ledger, num_tokens: int) -> bool:
@@ -86,7 +83,7 @@ def allocate(ledger: Ledger, seq_id: SeqId, token_ids: Iterable[int], policy: Po
     hits = policy.hits(ledger, run_of_hits(ledger, chain, len(tokens)))
     needed = blocks_for(len(tokens), ledger.block_size) - len(hits)
     if needed > available(ledger, hits):
-        raise OutOfBlocks
+        raise OutOfBlocks(f"{needed} new blocks are needed and {available(ledger, hits)} are available")
     new = policy.blocks(ledger, hits, needed)
     # writes
     draft = _Draft(ledger, policy)
@@ -108,7 +105,7 @@ def append_slot(ledger: Ledger, seq_id: SeqId, token_id: int, policy: Policy = S
     pos = len(seq.tokens)
     needs_block = pos // ledger.block_size == len(seq.table)
     if needs_block and ledger.num_free_blocks == 0:
-        raise OutOfBlocks
+        raise OutOfBlocks("a new block is needed and none is available")
     new = policy.blocks(ledger, (), 1) if needs_block else ()
     # writes
     draft = _Draft(ledger, policy)

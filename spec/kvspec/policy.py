@@ -2,13 +2,12 @@
 
 An operation has an *effect* that follows from a few choices: which of several copies is hit, which blocks are
 taken, and who inherits the mapping of an evicted block. The seed's manager always makes the same choices: the
-policy `SEED`. An audited engine makes its own; they are read off its answers, turned into `Given`, and
-`kvspec.variants` says which of them are legal.
+policy `SEED`. An audited engine makes its own: an auditor gives a policy that reads them off the engine's answers,
+and holds them to `kvspec.variants`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from kvspec.identity import Identity
@@ -43,21 +42,3 @@ class Seed:
 
 
 SEED = Seed()
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Choices that somebody else made: read off an engine's answer, or written down in a test."""
-
-    hit: tuple[int, ...] = ()
-    taken: tuple[int, ...] = ()
-    inherits: bool = False
-
-    def hits(self, ledger: Ledger, run: tuple[Identity, ...]) -> tuple[int, ...]:
-        return self.hit
-
-    def blocks(self, ledger: Ledger, hits: tuple[int, ...], count: int) -> tuple[int, ...]:
-        return self.taken
-
-    def heir(self, carriers: tuple[int, ...]) -> int | None:
-        return carriers[0] if self.inherits and carriers else None

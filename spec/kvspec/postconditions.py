@@ -125,9 +125,7 @@ def taken_in_order(q: Logic, x: Transition, first: Number) -> Claim:
                 idle(q, s, new(i)),
                 q.every_below(
                     t.table_len(p),
-                    lambda j: q.implies(
-                        j > i, q.all(new(j) != new(i), q.no(must_go_before(q, x, new(j), new(i))))
-                    ),
+                    lambda j: q.implies(j > i, q.all(new(j) != new(i), q.no(must_go_before(q, x, new(j), new(i))))),
                 ),
                 q.every_block(
                     lambda c: q.implies(
@@ -222,9 +220,7 @@ def mappings(q: Logic, x: Transition, first_new: Number, registers: Any) -> tupl
                     q.implies(survives(h), t.block_of(h) == s.block_of(h)),
                     q.every_below(
                         t.table_len(p),
-                        lambda i: q.implies(
-                            q.all(registers(i, h), q.no(survives(h))), t.block_of(h) == t.table(p, i)
-                        ),
+                        lambda i: q.implies(q.all(registers(i, h), q.no(survives(h))), t.block_of(h) == t.table(p, i)),
                     ),
                 ),
             ),
@@ -556,9 +552,7 @@ def free_returns_deepest_first(q: Logic, x: Transition) -> Claim:
         q.every_block(
             lambda b: q.all(
                 q.implies(gained(b, s.has_hash(b)), q.all(t.times_evictable(b) == 1, t.times_free(b) == 0)),
-                q.implies(
-                    gained(b, q.no(s.has_hash(b))), q.all(t.times_free(b) == 1, t.times_evictable(b) == 0)
-                ),
+                q.implies(gained(b, q.no(s.has_hash(b))), q.all(t.times_free(b) == 1, t.times_evictable(b) == 0)),
                 q.implies(
                     q.no(returned(b)),
                     q.all(t.times_free(b) == s.times_free(b), t.times_evictable(b) == s.times_evictable(b)),

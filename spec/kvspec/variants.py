@@ -6,9 +6,8 @@ A profile of an engine names one of each kind. An obligation is then held to tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)

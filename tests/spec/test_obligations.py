@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from spec.walks import Stride, walk
 
@@ -56,44 +56,44 @@ def corruptions(rng: random.Random, ledger: Ledger) -> Iterator[tuple[str, Ledge
     for name in ("free", "evictable"):
         listed = getattr(ledger, name)
         if listed:
-            yield f"{name} loses one", replace(ledger, **{name: listed[:-1]})
-            yield f"{name} lists one twice", replace(ledger, **{name: (*listed, listed[0])})
+            yield f"{name} loses one", ledger._replace(**{name: cast(Any, listed[:-1])})
+            yield f"{name} lists one twice", ledger._replace(**{name: cast(Any, (*listed, listed[0]))})
         if len(listed) > 1:
-            yield f"{name} rotated", replace(ledger, **{name: (*listed[1:], listed[0])})
+            yield f"{name} rotated", ledger._replace(**{name: cast(Any, (*listed[1:], listed[0]))})
         if block not in listed:
-            yield f"{name} gains one", replace(ledger, **{name: (*listed, block)})
+            yield f"{name} gains one", ledger._replace(**{name: cast(Any, (*listed, block))})
     if ledger.free and ledger.evictable:
         yield (
             "one moved to the free list",
-            replace(ledger, free=(*ledger.free, ledger.evictable[0]), evictable=ledger.evictable[1:]),
+            ledger._replace(free=(*ledger.free, ledger.evictable[0]), evictable=ledger.evictable[1:]),
         )
     for step in (-1, 1):
-        yield "ref off", replace(ledger, ref=_with(ledger.ref, block, ledger.ref[block] + step))
-    yield "identity dropped", replace(ledger, block_hash=_with(ledger.block_hash, block, None))
-    yield "identity wrong", replace(ledger, block_hash=_with(ledger.block_hash, block, rng.choice(known)))
+        yield "ref off", ledger._replace(ref=_with(ledger.ref, block, ledger.ref[block] + step))
+    yield "identity dropped", ledger._replace(block_hash=_with(ledger.block_hash, block, None))
+    yield "identity wrong", ledger._replace(block_hash=_with(ledger.block_hash, block, rng.choice(known)))
     h = rng.choice(known)
-    yield "mapping added or moved", replace(ledger, hash_to_block={**ledger.hash_to_block, h: block})
+    yield "mapping added or moved", ledger._replace(hash_to_block={**ledger.hash_to_block, h: block})
     yield (
         "mapping dropped",
-        replace(ledger, hash_to_block={k: b for k, b in ledger.hash_to_block.items() if k is not h}),
+        ledger._replace(hash_to_block={k: b for k, b in ledger.hash_to_block.items() if k is not h}),
     )
     for seq_id, seq in ledger.sequences.items():
-        yield "records gone", replace(ledger, sequences={k: s for k, s in ledger.sequences.items() if k != seq_id})
+        yield "records gone", ledger._replace(sequences={k: s for k, s in ledger.sequences.items() if k != seq_id})
         for what, record in [
-            ("table longer", replace(seq, table=(*seq.table, block))),
-            ("table shorter", replace(seq, table=seq.table[:-1])),
-            ("table wrong", replace(seq, table=_with(seq.table, 0, block))),
-            ("tokens longer", replace(seq, tokens=(*seq.tokens, 0))),
-            ("token wrong", replace(seq, tokens=_with(seq.tokens, -1, 9))),
-            ("chain shorter", replace(seq, chain=seq.chain[:-1])),
-            ("chain longer", replace(seq, chain=(*seq.chain, other))),
-            ("cached off by one", replace(seq, num_cached_tokens=seq.num_cached_tokens + 1)),
-            ("cached off by a block", replace(seq, num_cached_tokens=seq.num_cached_tokens + ledger.block_size)),
+            ("table longer", seq._replace(table=(*seq.table, block))),
+            ("table shorter", seq._replace(table=seq.table[:-1])),
+            ("table wrong", seq._replace(table=_with(seq.table, 0, block))),
+            ("tokens longer", seq._replace(tokens=(*seq.tokens, 0))),
+            ("token wrong", seq._replace(tokens=_with(seq.tokens, -1, 9))),
+            ("chain shorter", seq._replace(chain=seq.chain[:-1])),
+            ("chain longer", seq._replace(chain=(*seq.chain, other))),
+            ("cached off by one", seq._replace(num_cached_tokens=seq.num_cached_tokens + 1)),
+            ("cached off by a block", seq._replace(num_cached_tokens=seq.num_cached_tokens + ledger.block_size)),
         ]:
-            yield what, replace(ledger, sequences={**ledger.sequences, seq_id: record})
+            yield what, ledger._replace(sequences={**ledger.sequences, seq_id: record})
     yield (
         "a sequence from nowhere",
-        replace(ledger, sequences={**ledger.sequences, "ghost": Sequence((), (), (), 0)}),
+        ledger._replace(sequences={**ledger.sequences, "ghost": Sequence((), (), (), 0)}),
     )
 
 

@@ -33,9 +33,7 @@ def walk(rng: random.Random, steps: int) -> Iterator[Stride]:
         seq_id = f"s{number}" if operation == "allocate" else rng.choice(live)
         tokens: tuple[int, ...] = ()
         if operation == "allocate":
-            tokens = tuple(
-                rng.choices([0, 1], [4, 1], k=rng.randint(1, ledger.num_blocks * size + 1))
-            )
+            tokens = tuple(rng.choices([0, 1], [4, 1], k=rng.randint(1, ledger.num_blocks * size + 1)))
         elif operation == "append":
             tokens = (rng.choice([0, 1]),)
         try:

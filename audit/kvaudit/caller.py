@@ -1,0 +1,88 @@
+"""What a caller does with a target's answers: compute what is not cached, write it, and read all of it.
+
+It believes the target, not the specification: the tables and cached counts are those that the target gave. The
+shadow memory then tells whether somebody reads what is not his own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kvaudit.breach import Breach
+from kvaudit.protocol import Allocate, Append, Pool
+from kvspec.identity import Identity, identity
+from kvspec.memory import ShadowMemory
+
+
+class Caller:
+    """The tables, prefixes and memory of the live sequences of one pool."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._size = pool.block_size
+        self._memory = ShadowMemory(pool.block_size)
+        self._prefixes: dict[str, list[Identity]] = {}
+        self._tables: dict[str, list[int]] = {}
+        self._known: dict[tuple[Identity | None, int], Identity] = {}
+
+    def allocated(self, op: Allocate, table: list[int], cached: Any) -> list[Breach]:
+        """Write the tokens that are not cached, through the table that was answered."""
+        prefixes = self._prefixes_of(op.tokens)
+        if len(table) * self._size < len(prefixes):
+            return []  # there is no slot for the last tokens: broken enough without us
+        start = cached if type(cached) is int and 0 <= cached <= len(prefixes) else 0
+        breaches = [breach for block in table[start // self._size :] for breach in self._held(block)]
+        self._memory.write(table, prefixes, start)
+        self._prefixes[op.seq] = prefixes
+        self._tables[op.seq] = table
+        return breaches
+
+    def appended(self, op: Append, block: int, is_new: bool) -> list[Breach]:
+        """Write one token to the block of the slot that was answered."""
+        breaches = self._held(block) if is_new else []
+        table, prefixes = self._tables[op.seq], self._prefixes[op.seq]
+        if is_new:
+            table = self._tables[op.seq] = [*table, block]
+        prefixes += self._prefixes_of((op.token,), after=prefixes[-1])
+        self._memory.write(table, prefixes, len(prefixes) - 1)
+        return breaches
+
+    def freed(self, seq: str) -> None:
+        """The sequence reads no more; what it wrote stays in the memory."""
+        del self._tables[seq], self._prefixes[seq]
+
+    def sees_table(self, seq: str, table: list[int]) -> None:
+        """The target now gives another table for a live sequence: reads go through that one."""
+        if len(table) * self._size >= len(self._prefixes[seq]):
+            self._tables[seq] = table
+
+    def misreads(self) -> list[Breach]:
+        """K1: the first live sequence that reads anything but its own prefix. O(tokens of live sequences)."""
+        for seq, prefixes in self._prefixes.items():
+            table = self._tables[seq]
+            pos = self._memory.first_wrong(table, prefixes)
+            if pos is not None:
+                block = table[pos // self._size]
+                held = self._memory(block * self._size + pos % self._size)
+                what = "what nobody has written" if held is None else f"the KV of {held!r}"
+                own = f"its own prefix is {prefixes[pos]!r}"
+                return [Breach("K1", f"{seq!r} reads {what} at position {pos} (block {block}), {own}")]
+        return []
+
+    def _prefixes_of(self, tokens: Sequence[int], after: Identity | None = None) -> list[Identity]:
+        """`kvspec.memory.prefixes_of`, remembering what it said: prompts repeat each other all the time."""
+        prefixes: list[Identity] = []
+        for token in tokens:
+            prefix = self._known.get((after, token))
+            if prefix is None:
+                prefix = self._known[after, token] = identity(after, (token,))
+            prefixes.append(prefix)
+            after = prefix
+        return prefixes
+
+    def _held(self, block: int) -> list[Breach]:
+        """K2: a block that is to be written as new, though a live sequence holds it."""
+        for seq, table in self._tables.items():
+            if block in table:
+                return [Breach("K2", f"block {block}, which is to be written, is held by {seq!r}")]
+        return []

@@ -1,0 +1,185 @@
+"""Reads a target's choices off its answers, and says what is illegal about them.
+
+A legal answer leaves nothing open: which copies were hit, and which blocks were taken, in which order. So a target's
+answer is a policy (`kvspec.policy`), of which the specification asks the same choices as of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kvaudit import words
+from kvaudit.breach import Breach
+from kvaudit.protocol import Allocate
+from kvaudit.words import short
+from kvspec.identity import Identity
+from kvspec.ledger import Ledger
+from kvspec.operations import available, blocks_for
+from kvspec.variants import Variants
+
+
+def block_list(value: Any, num_blocks: int) -> list[int] | None:
+    """The value as a list of block numbers; None if it is not one."""
+    if isinstance(value, (list, tuple)) and all(type(b) is int and 0 <= b < num_blocks for b in value):
+        return list(value)
+    return None
+
+
+class Illegal(Exception):
+    """The choices that were read off are not legal."""
+
+    def __init__(self, breaches: list[Breach]) -> None:
+        super().__init__(breaches)
+        self.breaches = breaches
+
+
+class ReadOff:
+    """The policy of a target that completed an allocate: its choices are in the table that it answered.
+
+    Raises Illegal, where a policy is asked to choose, if the specification does not allow the choice.
+    """
+
+    def __init__(self, op: Allocate, table: list[int], cached: Any, variants: Variants) -> None:
+        self._op = op
+        self._table = table
+        self._cached = cached
+        self._variants = variants
+        self._run: tuple[Identity, ...] = ()
+
+    def hits(self, ledger: Ledger, run: tuple[Identity, ...]) -> tuple[int, ...]:
+        """The first blocks of the table."""
+        self._run = run
+        return tuple(self._table[: len(run)])
+
+    def blocks(self, ledger: Ledger, hits: tuple[int, ...], count: int) -> tuple[int, ...]:
+        """The rest of the table."""
+        breaches = _illegal_allocation(ledger, self._op, self._table, self._cached, self._run, self._variants)
+        if breaches:
+            raise Illegal(breaches)
+        return tuple(self._table[len(hits) :])
+
+    def heir(self, carriers: tuple[int, ...]) -> int | None:
+        """Where every copy can be hit, the next copy."""
+        return heir(carriers, self._variants)
+
+
+class Unseen:
+    """The policy of a target that refused: the legal hits under which the least is available.
+
+    Under them a refusal is legal if it is under any. An idle copy of a block uses up what is available, so it is
+    preferred where several copies can be hit.
+    """
+
+    def __init__(self, variants: Variants) -> None:
+        self._variants = variants
+
+    def hits(self, ledger: Ledger, run: tuple[Identity, ...]) -> tuple[int, ...]:
+        """A block for each identity, idle copies first."""
+        if self._variants.duplicates == "keep old":
+            return tuple(ledger.hash_to_block[h] for h in run)
+        return tuple(min(copies(ledger, h), key=lambda b: ledger.ref[b]) for h in run)
+
+    def blocks(self, ledger: Ledger, hits: tuple[int, ...], count: int) -> tuple[int, ...]:
+        """It would have fitted: the refusal is wrong."""
+        needed, spare = count, available(ledger, hits)
+        need = f"{words.count(needed, 'new block')} needed and {spare} available"
+        raise Illegal([Breach("O2", f"refused, with {need}")])
+
+    def heir(self, carriers: tuple[int, ...]) -> int | None:
+        """Never asked: nothing is evicted."""
+        return None
+
+
+@dataclass(frozen=True)
+class Appended:
+    """The policy of a target that completed an append: the new block, if there is one, is that of the slot."""
+
+    block: int
+    variants: Variants
+
+    def hits(self, ledger: Ledger, run: tuple[Identity, ...]) -> tuple[int, ...]:
+        """An append hits nothing."""
+        return ()
+
+    def blocks(self, ledger: Ledger, hits: tuple[int, ...], count: int) -> tuple[int, ...]:
+        """The block of the slot."""
+        taken = in_use(ledger, self.block) if ledger.ref[self.block] else []
+        breaches = taken or out_of_order(ledger, [self.block], [], self.variants)
+        if breaches:
+            raise Illegal(breaches)
+        return (self.block,)
+
+    def heir(self, carriers: tuple[int, ...]) -> int | None:
+        """Where every copy can be hit, the next copy."""
+        return heir(carriers, self.variants)
+
+
+def heir(carriers: tuple[int, ...], variants: Variants) -> int | None:
+    """Who is mapped in place of an evicted block."""
+    return carriers[0] if carriers and variants.duplicates == "keep all" else None
+
+
+def copies(ledger: Ledger, h: Identity) -> list[int]:
+    """The blocks that carry an identity."""
+    return [b for b, carried in enumerate(ledger.block_hash) if carried is h]
+
+
+def _illegal_allocation(
+    ledger: Ledger, op: Allocate, table: list[int], cached: Any, run: Sequence[Identity], variants: Variants
+) -> list[Breach]:
+    size, needed = ledger.block_size, blocks_for(len(op.tokens), ledger.block_size)
+    if len(table) != needed:
+        return [Breach("O5", f"{len(op.tokens)} tokens need {needed} blocks, the table has {len(table)}")]
+    found = _wrong_count(ledger, op, cached, len(run) * size)
+    for i, (block, h) in enumerate(zip(table, run, strict=False)):
+        is_copy = variants.duplicates == "keep all" and ledger.block_hash[block] is h
+        if block != ledger.hash_to_block[h] and not is_copy:
+            found.append(Breach("O4", f"block {i} is cached in {ledger.hash_to_block[h]}, the table has {block}"))
+    for i, block in enumerate(table[len(run) :], start=len(run)):
+        if block in table[:i]:
+            found.append(Breach("I8", f"block {block} stands twice in the table"))
+        elif ledger.ref[block]:
+            found += in_use(ledger, block)
+            if not ledger.enable_prefix_cache:
+                found.append(Breach("O9", f"block {block} is shared though the prefix cache is off"))
+    return found or out_of_order(ledger, table[len(run) :], table[: len(run)], variants)
+
+
+def _wrong_count(ledger: Ledger, op: Allocate, cached: Any, due: int) -> list[Breach]:
+    if cached is None or (type(cached) is int and cached == due):
+        return []
+    found = [Breach("O4", f"num_cached_tokens is to be {due}, not {short(cached)}")]
+    if type(cached) is not int or cached % ledger.block_size or not 0 <= cached < len(op.tokens):
+        of = f"of {len(op.tokens)} tokens, in blocks of {ledger.block_size}"
+        found.append(Breach("I5", f"{short(cached)} {of}, are said to be cached"))
+    if not ledger.enable_prefix_cache:
+        found.append(Breach("O9", f"{short(cached)} tokens are said to be cached though the prefix cache is off"))
+    return found
+
+
+def in_use(ledger: Ledger, block: int) -> list[Breach]:
+    """A new block that was not idle."""
+    holder = next((seq for seq, record in ledger.sequences.items() if block in record.table), None)
+    return [Breach("I8", f"new block {block} is in use by {holder!r}")]
+
+
+def out_of_order(ledger: Ledger, new: Sequence[int], hits: Sequence[int], variants: Variants) -> list[Breach]:
+    """O6: idle blocks that were taken although another one had to go first, under the variants."""
+    if not new:
+        return []
+    free = list(ledger.free)
+    evictable = [b for b in ledger.evictable if b not in hits]
+    for block in new:
+        if block in evictable:
+            if free and variants.take_from == "free first":
+                return [Breach("O6", f"cached block {block} is evicted though block {free[0]} is free")]
+            if evictable[0] != block:
+                return [Breach("O6", f"block {block} is evicted though block {evictable[0]} is older")]
+            evictable.pop(0)
+        else:
+            if variants.free_list == "fifo" and free[0] != block:
+                return [Breach("O6", f"block {block} is taken though block {free[0]} heads the free list")]
+            free.remove(block)
+    return []

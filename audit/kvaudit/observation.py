@@ -1,0 +1,137 @@
+"""Compares what can be seen of a target's own structures with the specification's ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvaudit.errors import TargetError
+from kvaudit.protocol import State
+from kvspec.identity import Identity, identity
+from kvspec.ledger import Change, Ledger, Sequence
+from kvspec.variants import Variants
+
+_UNKNOWN = object()
+"""Stands for the key of an identity that has never been seen with one: equals nothing."""
+
+
+class Keys:
+    """What a target's opaque keys mean: each stands for one identity, and each identity has one key."""
+
+    def __init__(self) -> None:
+        self._identity_of: dict[Any, Identity] = {}
+        self._key_of: dict[Identity, Any] = {}
+
+    def learn(self, change: Change, state: State) -> None:
+        """A key that appears where an identity was registered stands for that identity from then on."""
+        if state.block_hash is None:
+            return
+        for block, h in change.registered:
+            key = state.block_hash[block] if block < len(state.block_hash) else None
+            if key is not None and key not in self._identity_of and h not in self._key_of:
+                self._identity_of[key] = h
+                self._key_of[h] = key
+
+    def of(self, h: Identity | None) -> Any:
+        """The key of an identity."""
+        return None if h is None else self._key_of.get(h, _UNKNOWN)
+
+    def meaning(self, key: Any) -> Identity | None:
+        """The identity of a key; a key that nobody registered stands for one that equals no other."""
+        if key is None:
+            return None
+        known = self._identity_of.get(key)
+        return known if known is not None else identity(None, (), ("unknown key", str(key)))
+
+
+def agrees(state: State, due: Ledger, keys: Keys, variants: Variants) -> bool:
+    """Whether everything that can be seen is as the ledger has it, as far as the variants lay it down."""
+    return (
+        _is_free_list(state.free, due, variants)
+        and (state.evictable is None or state.evictable == due.evictable)
+        and (state.ref is None or state.ref == due.ref)
+        and (state.block_hash is None or state.block_hash == tuple(map(keys.of, due.block_hash)))
+        and _is_mapping(state, due, keys, variants)
+        and _are_records(state, due, keys)
+    )
+
+
+def _is_free_list(free: tuple[int, ...] | None, due: Ledger, variants: Variants) -> bool:
+    if free is None or free == due.free:
+        return True
+    return variants.free_list == "any order" and sorted(free) == sorted(due.free)
+
+
+def _is_mapping(state: State, due: Ledger, keys: Keys, variants: Variants) -> bool:
+    if state.hash_to_block is None:
+        return True
+    seen = state.hash_to_block
+    if len(seen) != len(due.hash_to_block):
+        return False
+    for h, block in due.hash_to_block.items():
+        mapped = seen.get(keys.of(h), -1)
+        is_copy = variants.duplicates == "keep all" and 0 <= mapped < due.num_blocks and due.block_hash[mapped] is h
+        if mapped != block and not is_copy:
+            return False
+    return True
+
+
+def _are_records(state: State, due: Ledger, keys: Keys) -> bool:
+    tables, tokens, hashes, cached = state.tables, state.tokens, state.hashes, state.cached
+    for records in (tables, tokens, hashes, cached):
+        if records is not None and len(records) != len(due.sequences):
+            return False
+    for seq, record in due.sequences.items():
+        name = str(seq)
+        if tables is not None and tables.get(name) != record.table:
+            return False
+        if tokens is not None and tokens.get(name) != record.tokens:
+            return False
+        if hashes is not None and hashes.get(name) != tuple(map(keys.of, record.chain)):
+            return False
+        if cached is not None and cached.get(name) != record.num_cached_tokens:
+            return False
+    return True
+
+
+def check_sense(state: State) -> None:
+    """Raises TargetError if numbers are no integers: that is a broken observe(), not a broken manager."""
+    numbers = {
+        "free": state.free,
+        "evictable": state.evictable,
+        "ref": state.ref,
+        "hash_to_block": (state.hash_to_block or {}).values(),
+        "tables": [block for table in (state.tables or {}).values() for block in table],
+        "tokens": [token for tokens in (state.tokens or {}).values() for token in tokens],
+        "cached": (state.cached or {}).values(),
+    }
+    for name, values in numbers.items():
+        for value in values or ():
+            if type(value) is not int:
+                raise TargetError(f"observe() gives {value!r:.80} in {name!r}, where a number is due")
+
+
+def as_ledger(state: State, due: Ledger, keys: Keys) -> Ledger:
+    """What was seen as a ledger, so that obligations can be evaluated on it; what cannot be seen is as is due."""
+    sequences: dict[Any, Sequence] = dict(due.sequences)
+    for seen in (state.tables, state.tokens, state.hashes, state.cached):
+        if seen is not None:
+            sequences = {name: sequences.get(name, Sequence((), (), (), 0)) for name in seen}
+    for name, record in sequences.items():
+        hashes = (state.hashes or {}).get(name)
+        sequences[name] = Sequence(
+            (state.tables or {}).get(name, record.table),
+            (state.tokens or {}).get(name, record.tokens),
+            record.chain if hashes is None else tuple(h for h in map(keys.meaning, hashes) if h is not None),
+            (state.cached or {}).get(name, record.num_cached_tokens),
+        )
+    mapping = due.hash_to_block
+    if state.hash_to_block is not None:
+        mapping = {h: b for key, b in state.hash_to_block.items() if (h := keys.meaning(key)) is not None}
+    return due._replace(
+        free=due.free if state.free is None else state.free,
+        evictable=due.evictable if state.evictable is None else state.evictable,
+        ref=due.ref if state.ref is None else state.ref,
+        block_hash=due.block_hash if state.block_hash is None else tuple(map(keys.meaning, state.block_hash)),
+        hash_to_block=mapping,
+        sequences=sequences,
+    )

@@ -1,0 +1,114 @@
+"""Watches executions and tells when a reach goal (`kvaudit.goals`) is met."""
+
+from __future__ import annotations
+
+from kvaudit.execution import Played
+from kvaudit.oracle import Judgement
+from kvaudit.protocol import Allocate, Append, Free
+from kvspec.identity import Identity
+from kvspec.ledger import Change, Ledger
+from kvspec.operations import blocks_for, can_allocate, full_chain, match_limit, run_of_hits
+
+
+class Tracker:
+    """Watches one execution and says which goals each operation reaches."""
+
+    def __init__(self) -> None:
+        self._refused: set[str] = set()
+        self._ended: set[str] = set()
+        self._evicted: set[Identity] = set()
+        self._spared: set[Identity] = set()
+        self._appended: set[Identity] = set()
+        self._prompts: set[tuple[int, ...]] = set()
+        self._was_used = False
+
+    def reached(self, played: Played) -> set[str]:
+        """The goals that this operation, the next of the execution, reaches."""
+        operation, judgement = played
+        before, after, change = judgement.before, judgement.after, judgement.change
+        found: set[str] = set()
+        if judgement.refused:
+            self._refused.add("append refused" if isinstance(operation, Append) else "allocate refused")
+        elif self._refused:
+            found |= self._refused
+            self._refused.clear()
+        if change.hit:
+            found |= self._by_hits(before, after, change)
+        for b, h in change.evicted:
+            if before.block_hash.count(h) > 1:
+                found.add("duplicated")
+                if before.hash_to_block.get(h) == b:
+                    found.add("original evicted")
+        if isinstance(operation, Allocate):
+            found |= self._by_allocate(operation, judgement)
+        elif isinstance(operation, Append) and not judgement.refused:
+            if change.taken:
+                found.add("crossed a boundary")
+            if change.duplicates:
+                found.add("twins")
+            self._appended.update(h for _, h in change.registered)
+        elif isinstance(operation, Free):
+            self._ended.add(operation.seq)
+        if change.evicted:
+            self._evicted.update(h for _, h in change.evicted)
+            self._spared.update(h for b in after.evictable if (h := after.block_hash[b]) is not None)
+        return found
+
+    def _by_hits(self, before: Ledger, after: Ledger, change: Change) -> set[str]:
+        found: set[str] = set()
+        if any(after.ref[b] >= 3 for b in change.hit):
+            found.add("shared three ways")
+        if change.revived:
+            found.add("revived")
+        hit = {h for b in change.hit if (h := before.block_hash[b]) is not None}
+        if hit & self._spared:
+            found.add("evicted in order")
+        if hit & self._appended:
+            found.add("filled by append")
+        return found
+
+    def _by_allocate(self, operation: Allocate, judgement: Judgement) -> set[str]:
+        before, change, tokens = judgement.before, judgement.change, operation.tokens
+        size = before.block_size
+        found: set[str] = set()
+        if judgement.refused:
+            # The naive check compares the new blocks with all that is free; hits that are idle are counted twice.
+            fewest = blocks_for(len(tokens), size) - match_limit(len(tokens), size)
+            if fewest <= before.num_free_blocks:
+                run = run_of_hits(before, full_chain(before, tokens), len(tokens))
+                if blocks_for(len(tokens), size) - len(run) <= before.num_free_blocks:
+                    found.add("naive check refuted")
+            return found
+        if judgement.step is None:
+            return found
+        chain, hits = judgement.after.sequences[operation.seq].chain, len(change.hit)
+        if not can_allocate(before, len(tokens)):
+            found.add("coarse check surpassed")
+        for b, h in change.evicted:
+            if h in chain and hits <= chain.index(h) < hits + change.taken.index(b):
+                found.add("evicted its own")
+        if self._evicted.intersection(chain):
+            found.add("evicted")
+        if len(tokens) % size == 0 and chain and all(h in before.hash_to_block for h in chain):
+            found.add("whole prompt cached")
+        known = {h.tokens for h in before.hash_to_block}
+        if any(h.tokens in known and h not in before.hash_to_block for h in chain):
+            found.add("same content, other prefix")
+        if any(h in before.hash_to_block for h in chain[hits + 1 : match_limit(len(tokens), size)]):
+            found.add("gap in the cache")
+        if before.enable_prefix_cache and any(
+            len(live.tokens) % size
+            and len(tokens) > len(live.tokens) // size * size + size
+            and tokens[: len(live.tokens)] == live.tokens
+            for live in before.sequences.values()
+        ):
+            found.add("partial block")
+        if not before.enable_prefix_cache and len(tokens) > size and tokens[:size] in self._prompts:
+            found.add("cache off")
+        if operation.seq in self._ended:
+            found.add("id used again")
+        if self._was_used and not before.sequences and len(change.taken) == before.num_blocks:
+            found.add("all back")
+        self._prompts.add(tokens[:size])
+        self._was_used = True
+        return found

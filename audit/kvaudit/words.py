@@ -1,0 +1,111 @@
+"""What was expected and what came, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kvaudit.protocol import Allocate, Append, Mutation, Observed, Outcome, Raised, Refused, Returned, State
+from kvspec.ledger import Ledger
+from kvspec.operations import available, blocks_for, full_chain, run_of_hits
+
+if TYPE_CHECKING:
+    from kvaudit.oracle import Judgement
+
+
+def call(operation: Mutation) -> str:
+    """The operation as a call."""
+    if isinstance(operation, Allocate):
+        return f"allocate({operation.seq!r}, {list(operation.tokens)})"
+    if isinstance(operation, Append):
+        return f"append_slot({operation.seq!r}, {operation.token})"
+    return f"free({operation.seq!r})"
+
+
+def expected(operation: Mutation, judgement: Judgement) -> str:
+    """What the specification says of it."""
+    before, size = judgement.before, judgement.before.block_size
+    if isinstance(operation, Allocate):
+        run = run_of_hits(before, full_chain(before, operation.tokens), len(operation.tokens))
+        total = blocks_for(len(operation.tokens), size)
+        if judgement.refused:
+            hits = tuple(before.hash_to_block[h] for h in run)
+            return f"refusal: needs {count(total - len(run), 'new block')}, {available(before, hits)} available"
+        cached = f", {count(len(run) * size, 'token')} cached" if before.enable_prefix_cache else ""
+        return f"{count(total, 'block')}{cached}"
+    if isinstance(operation, Append):
+        record = before.sequences[operation.seq]
+        pos = len(record.tokens)
+        if judgement.refused:
+            return "refusal: needs a new block, none is available"
+        if pos // size == len(record.table):
+            return f"offset {pos % size} of a new block"
+        return f"slot {record.table[-1] * size + pos % size}"
+    return "freed"
+
+
+def came(judgement: Judgement) -> str:
+    """What the target answered."""
+    answer = judgement.answer
+    if isinstance(answer, Refused):
+        return f"refused ({answer.error})"
+    if isinstance(answer, Raised):
+        return f"raised {answer.error}"
+    if value(answer) is None:
+        return "freed" if judgement.cached is None else "None"
+    cached = f", {short(judgement.cached)} cached" if judgement.cached is not None else ""
+    return short(value(answer)) + cached
+
+
+def unexpected(outcome: Outcome) -> str:
+    """An outcome that a legal call has not: an exception that is no refusal, or a read that is refused."""
+    if not isinstance(outcome, Raised):
+        return f"a read was answered with {short(outcome)}"
+    if outcome.error == "Hang":
+        return f"a legal call hangs: {outcome.message}"
+    said = f"{outcome.error}: {outcome.message}" if outcome.message else outcome.error
+    where = f" ({outcome.where})" if outcome.where else ""
+    return f"a legal call raised {said}{where}. Is it meant as a refusal? --refusal {outcome.error}"
+
+
+def ledgers_differ(due: Ledger, seen: Ledger) -> str:
+    """The first difference of two ledgers; the order of the free list comes last, it often does not count."""
+    for name in ("evictable", "ref", "block_hash", "hash_to_block"):
+        if getattr(due, name) != getattr(seen, name):
+            return f"{name} is to be {short(getattr(due, name))}, not {short(getattr(seen, name))}"
+    for seq in {*due.sequences, *seen.sequences}:
+        if seq not in due.sequences or seq not in seen.sequences:
+            return f"the records of {seq!r} are {'left' if seq in seen.sequences else 'gone'}"
+        for name in ("table", "tokens", "chain", "num_cached_tokens"):
+            one, two = (getattr(ledger.sequences[seq], name) for ledger in (due, seen))
+            if one != two:
+                return f"{name} of {seq!r} is to be {short(one)}, not {short(two)}"
+    return f"the free list is to be {list(due.free)}, not {list(seen.free)}"
+
+
+def outcomes_differ(one: Outcome, two: Outcome) -> str:
+    """The first difference of two outcomes."""
+    if isinstance(one, Observed) and isinstance(two, Observed):
+        for name in ("num_free_blocks", "tables", "cached"):
+            if getattr(one, name) != getattr(two, name):
+                return f"{name} is {short(getattr(one, name))} or {short(getattr(two, name))}"
+        for name in State.__struct_fields__:
+            first, second = getattr(one.state, name, None), getattr(two.state, name, None)
+            if first != second:
+                return f"{name} is {short(first)} or {short(second)}"
+    return f"the answer is {short(one)} or {short(two)}"
+
+
+def value(outcome: Outcome) -> Any:
+    """What a completed operation returned."""
+    return outcome.value if isinstance(outcome, Returned) else None
+
+
+def short(thing: Any) -> str:
+    """A repr of bounded length."""
+    text = repr(thing)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def count(number: int, what: str) -> str:
+    """The number with the noun in the right form."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
