@@ -8,7 +8,7 @@
 CDPATH='' cd -- "$(dirname -- "$0")" || exit 2
 ROOT=$PWD
 ENGINE=vllm==0.33.0
-BUG=tests/mutants/seed_mistakes.py:Mistake1
+BUG=tests/mutants/pool.py:KeepsMappingOnEviction
 unset PYTHONPATH PYTHONHOME
 
 parts() {

@@ -61,13 +61,17 @@ class ApiTarget:
         *,
         name: str,
         version: str = "",
+        profile: str = "seed",
         stubs: Sequence[str] = (),
+        notes: Sequence[str] = (),
         refusals: frozenset[str] = frozenset({"OutOfBlocks"}),
         timeout: float = 10.0,
     ) -> None:
         self.name = name
         self.version = version
+        self.profile = profile
         self.stubs = tuple(stubs)
+        self.notes = tuple(notes)
         missing = [method for method in REQUIRED if not hasattr(manager, method)]
         if missing:
             raise TargetError(
@@ -195,14 +199,14 @@ def as_state(observation: Any) -> State:
         values = [observation.get(name) for name in _COPIED]
     else:
         values = [getattr(observation, name, None) for name in _COPIED]
-    name = ""
+    i = 0
     try:
-        for i, (name, copied) in enumerate(_COPIED.items()):
+        for i, copied in enumerate(_COPIED.values()):
             if values[i] is not None:
                 values[i] = copied(values[i])
     except (TypeError, AttributeError, ValueError):
         raise TargetError(
-            f"observe() gives {values[i]!r:.80} for {name!r}: it is to be a mapping, or an object with attributes, "
+            f"observe() gives {values[i]!r:.80} for {list(_COPIED)[i]!r}: it is to be a mapping, or an object with attributes, "
             f"of {', '.join(_COPIED)}. Leave out what cannot be seen, or run with --black-box."
         ) from None
     state = State(*values)

@@ -99,7 +99,8 @@ def run(
     from kvaudit.terminal import Terminal
 
     spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout)
-    chosen = profile_named(profile) if profile is not None else spec.default_profile()
+    if profile is not None:
+        profile_named(profile)  # a wrong name is to be told before anything is started
     if max_steps is None and max_time is None:
         max_steps = DEFAULT_MAX_STEPS
     options = Options(seed, max_steps, max_time, stop_at_first, misuse, failures)
@@ -109,7 +110,8 @@ def run(
         started = spec.start()
         try:
             with Terminal(console) as terminal:
-                report = Audit(started, spec, chosen, options, terminal).run()
+                rules = profile_named(profile or started.profile)
+                report = Audit(started, spec, rules, options, terminal).run()
         finally:
             started.close()
         if report_file is not None:

@@ -196,6 +196,14 @@ GOALS: tuple[Goal, ...] = (
         _scenario(5, 2, _allocate("a", 0, 1, 2), _allocate("b", 0, 1, 2, 3, 4), Append("a", 5), Free("a"), Free("b")),
     ),
     Goal(
+        "equal prompts",
+        "two live sequences had equal prompts that end within a block",
+        ("I6", "K2"),
+        _scenario(
+            5, 2, _allocate("a", 0, 1, 2), _allocate("b", 0, 1, 2), Append("a", 3), Append("b", 4), Free("a"), Free("b")
+        ),
+    ),
+    Goal(
         "gap in the cache",
         "a block was cached though its predecessor was not",
         ("O4",),

@@ -8,16 +8,28 @@ witness, so that every situation that a witness reaches is also met with variati
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import hypothesis
 from hypothesis import HealthCheck, Phase, Verbosity, reject, settings
 from hypothesis import strategies as st
 from hypothesis.errors import FlakyStrategyDefinition, Unsatisfiable
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    Bundle,
+    MultipleResults,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from kvaudit.goals import GOALS, Goal
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
 
-STEPS_PER_EXAMPLE = 50
+STEPS_PER_EXAMPLE = 80
 EXAMPLES_PER_BATCH = 100
 
 ALPHABETS: tuple[tuple[int, ...], ...] = (
@@ -27,41 +39,6 @@ ALPHABETS: tuple[tuple[int, ...], ...] = (
     (2**31 - 1, 2**31, 2**32 - 1, 0, 2**16 - 1, 2**24, 2**30, 3, 1),
 )
 """Symbol 0, 1, 2, ... as token ids: small ones, pairs equal modulo 2^8 and 2^16, and ids at the edges of types."""
-
-
-class Book:
-    """What a caller knows: which sequences are live or ended, and which prompts it has used."""
-
-    def __init__(self) -> None:
-        self.live: list[str] = []
-        self.ended: list[str] = []
-        self.prompts: list[tuple[int, ...]] = []
-        self._tokens: dict[str, tuple[int, ...]] = {}
-        self._count = 0
-
-    def fresh_id(self) -> str:
-        """An id that was never used."""
-        self._count += 1
-        return f"s{self._count}"
-
-    def tokens(self, seq: str) -> tuple[int, ...]:
-        """All tokens of a live sequence."""
-        return self._tokens[seq]
-
-    def note(self, operation: Mutation, refused: bool) -> None:
-        """Take down what came of an operation."""
-        if isinstance(operation, Free):
-            self.live.remove(operation.seq)
-            self.ended.append(operation.seq)
-            self.prompts.append(self._tokens.pop(operation.seq))
-        elif refused:
-            return
-        elif isinstance(operation, Allocate):
-            self.live.append(operation.seq)
-            self._tokens[operation.seq] = operation.tokens
-            self.prompts.append(operation.tokens)
-        else:
-            self._tokens[operation.seq] += (operation.token,)
 
 
 class EndExample(Exception):
@@ -106,118 +83,116 @@ _SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-_index = st.integers(0, 2**16)
 _pools = st.builds(
     Pool,
     num_blocks=st.sampled_from((1, 2, 3, 3, 4, 4, 5, 6, 6, 8)),
     block_size=st.sampled_from((1, 2, 1, 2, 3, 4)),
     enable_prefix_cache=st.sampled_from((True,) * 7 + (False,)),
 )
-_text = st.tuples(st.integers(0, 2**8 - 1), st.integers(0, 2**16 - 1))
-"""A length (modulo two blocks) and bits, of which each pair picks one of three symbols, the first twice as often."""
+_symbols = st.sampled_from((0, 0, 1, 2))
+_text = st.lists(_symbols, max_size=8)
+_names = st.sampled_from("abcdefghijkl")
 
 
 def _machine(driver: Driver) -> type[RuleBasedStateMachine]:
     class AuditMachine(RuleBasedStateMachine):
+        """Prompts are made and grown on their own; an allocate takes any of them, so the same one comes often."""
+
+        prompts = Bundle("prompts")
+        sequences = Bundle("sequences")
+
         def __init__(self) -> None:
             super().__init__()
-            self.book = Book()
-            self.alphabet = ALPHABETS[0]
             self.is_open = False
+            self.tokens: dict[str, tuple[int, ...]] = {}  # of the live sequences
 
         @initialize(
+            target=sequences,
             pool=_pools,
             alphabet=st.sampled_from(ALPHABETS),
             goal=st.sampled_from(GOALS),
             length=st.sampled_from((0, 0, 0, 0, 3, 5, 99, 99)),
             left_out=st.integers(0, 12),
         )
-        def start(self, pool: Pool, alphabet: tuple[int, ...], goal: Goal, length: int, left_out: int) -> None:
+        def start(
+            self, pool: Pool, alphabet: tuple[int, ...], goal: Goal, length: int, left_out: int
+        ) -> MultipleResults[str]:
+            """A fresh pool; and a part of a witness, its symbols on other token ids, one operation left out."""
             self.alphabet = alphabet
             self.pool = goal.witness.pool if length else pool
             driver.begin(self.pool)
             self.is_open = True
             for index, operation in enumerate(goal.witness.program[:length]):
-                if index != left_out:
+                is_legal = (operation.seq in self.tokens) != isinstance(operation, Allocate)
+                if index != left_out and is_legal:
                     self.play(_with_symbols(operation, alphabet))
+            return multiple(*self.tokens)
 
-        def play(self, operation: Mutation) -> None:
-            legal = bool(operation.tokens) if isinstance(operation, Allocate) else True
-            if (operation.seq in self.book.live) != isinstance(operation, Allocate) and legal:
-                try:
-                    refused = driver.apply(operation)
-                except EndExample:
-                    reject()
-                self.book.note(operation, refused)
+        @rule(target=prompts, text=_text)
+        def new_prompt(self, text: list[int]) -> tuple[int, ...]:
+            return self.spelt(text or [0])
 
-        def symbols(self, text: tuple[int, int]) -> tuple[int, ...]:
-            length, bits = text
-            count = length % (2 * self.pool.block_size + 1)
-            return tuple(self.alphabet[max((bits >> 2 * i & 3) - 1, 0)] for i in range(count))
+        @rule(target=prompts, known=prompts, cut=st.integers(0, 4), text=_text)
+        def grow_prompt(self, known: tuple[int, ...], cut: int, text: list[int]) -> tuple[int, ...]:
+            return known[: max(1, len(known) - cut)] + self.spelt(text)
 
-        def prompt(self, tokens: tuple[int, ...], reuse: int) -> None:
-            most = self.pool.num_blocks * self.pool.block_size + 1
-            ended = [seq for seq in self.book.ended if seq not in self.book.live]
-            seq = ended[reuse % len(ended)] if ended and reuse % 3 == 0 else self.book.fresh_id()
-            self.play(Allocate(seq, (tokens or (self.alphabet[0],))[:most]))
+        @rule(target=prompts, seq=sequences, text=_text)
+        def next_turn(self, seq: str, text: list[int]) -> tuple[int, ...] | MultipleResults[tuple[int, ...]]:
+            return self.tokens[seq] + self.spelt(text) if seq in self.tokens else multiple()
 
-        @rule(text=_text, reuse=_index)
-        def allocate(self, text: tuple[int, int], reuse: int) -> None:
-            self.prompt(self.symbols(text), reuse)
+        @rule(target=sequences, name=_names, prompt=prompts)
+        def allocate(self, name: str, prompt: tuple[int, ...]) -> str | MultipleResults[str]:
+            if name in self.tokens:
+                return multiple()
+            self.play(Allocate(name, prompt[: self.pool.num_blocks * self.pool.block_size + 1]))
+            return name if name in self.tokens else multiple()
 
-        @rule(text=_text, repeat=st.integers(1, 4), reuse=_index)
-        def allocate_long(self, text: tuple[int, int], repeat: int, reuse: int) -> None:
-            self.prompt(self.symbols(text) * repeat, reuse)
+        @rule(seq=sequences, symbol=_symbols)
+        def append(self, seq: str, symbol: int) -> None:
+            if seq in self.tokens:
+                self.play(Append(seq, self.alphabet[symbol]))
 
-        @precondition(lambda self: self.book.prompts)
-        @rule(which=_index, cut=st.integers(0, 8), text=_text, reuse=_index)
-        def allocate_grown(self, which: int, cut: int, text: tuple[int, int], reuse: int) -> None:
-            known = self.book.prompts[-1 - which % min(len(self.book.prompts), 8)]
-            self.prompt(known[: len(known) - cut] + self.symbols(text), reuse)
+        @rule(seq=sequences, text=_text)
+        def append_all(self, seq: str, text: list[int]) -> None:
+            for token in self.spelt(text):
+                if seq in self.tokens:
+                    self.play(Append(seq, token))
 
-        @precondition(lambda self: self.book.prompts)
-        @rule(which=_index, reuse=_index)
-        def allocate_again(self, which: int, reuse: int) -> None:
-            self.prompt(self.book.prompts[-1 - which % min(len(self.book.prompts), 8)], reuse)
-
-        @precondition(lambda self: self.book.live)
-        @rule(which=_index, symbol=st.integers(0, 2))
-        def append(self, which: int, symbol: int) -> None:
-            self.play(Append(self.book.live[which % len(self.book.live)], self.alphabet[symbol]))
-
-        @precondition(lambda self: self.book.live)
-        @rule(which=_index, text=_text)
-        def append_some(self, which: int, text: tuple[int, int]) -> None:
-            seq = self.book.live[which % len(self.book.live)]
-            for token in self.symbols(text):
-                self.play(Append(seq, token))
-
-        @precondition(lambda self: self.book.live)
-        @rule(which=_index)
-        def free(self, which: int) -> None:
-            self.play(Free(self.book.live[which % len(self.book.live)]))
-
-        @precondition(lambda self: self.book.live)
-        @rule()
-        def free_oldest(self) -> None:
-            self.play(Free(self.book.live[0]))
-
-        @precondition(lambda self: self.book.live)
-        @rule(which=_index, text=_text, reuse=_index)
-        def next_turn(self, which: int, text: tuple[int, int], reuse: int) -> None:
-            seq = self.book.live[which % len(self.book.live)]
-            tokens = self.book.tokens(seq)
-            self.play(Free(seq))
-            self.prompt(tokens + self.symbols(text), reuse)
+        @rule(seq=consumes(sequences))
+        def free(self, seq: str) -> None:
+            if seq in self.tokens:
+                self.play(Free(seq))
 
         def teardown(self) -> None:
             if self.is_open:
-                try:
+                with _ending():
                     driver.end()
-                except EndExample:
-                    reject()
+
+        def spelt(self, text: list[int]) -> tuple[int, ...]:
+            """Symbols as token ids, at most two blocks of them."""
+            return tuple(self.alphabet[symbol] for symbol in text[: 2 * self.pool.block_size])
+
+        def play(self, operation: Mutation) -> None:
+            """Play a legal operation, and take down what came of it."""
+            with _ending():
+                refused = driver.apply(operation)
+            if isinstance(operation, Free):
+                del self.tokens[operation.seq]
+            elif not refused:
+                before = () if isinstance(operation, Allocate) else self.tokens[operation.seq]
+                added = operation.tokens if isinstance(operation, Allocate) else (operation.token,)
+                self.tokens[operation.seq] = before + added
 
     return AuditMachine
+
+
+@contextlib.contextmanager
+def _ending() -> Iterator[None]:
+    """A driver that ends the example does so quietly, in Hypothesis' way."""
+    try:
+        yield
+    except EndExample:
+        reject()
 
 
 def _with_symbols(operation: Mutation, alphabet: tuple[int, ...]) -> Mutation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from kvaudit.errors import TargetError
@@ -27,6 +28,8 @@ class Keys:
             return
         for block, h in change.registered:
             key = state.block_hash[block] if block < len(state.block_hash) else None
+            if not isinstance(key, Hashable):
+                raise TargetError(f"observe() gives {key!r:.80} as a key in 'block_hash': keys are to be hashable")
             if key is not None and key not in self._identity_of and h not in self._key_of:
                 self._identity_of[key] = h
                 self._key_of[h] = key
@@ -76,21 +79,13 @@ def _is_mapping(state: State, due: Ledger, keys: Keys, variants: Variants) -> bo
 
 
 def _are_records(state: State, due: Ledger, keys: Keys) -> bool:
-    tables, tokens, hashes, cached = state.tables, state.tokens, state.hashes, state.cached
-    for records in (tables, tokens, hashes, cached):
-        if records is not None and len(records) != len(due.sequences):
-            return False
-    for seq, record in due.sequences.items():
-        name = str(seq)
-        if tables is not None and tables.get(name) != record.table:
-            return False
-        if tokens is not None and tokens.get(name) != record.tokens:
-            return False
-        if hashes is not None and hashes.get(name) != tuple(map(keys.of, record.chain)):
-            return False
-        if cached is not None and cached.get(name) != record.num_cached_tokens:
-            return False
-    return True
+    records = due.sequences.items()
+    return (
+        (state.tables is None or state.tables == {seq: record.table for seq, record in records})
+        and (state.tokens is None or state.tokens == {seq: record.tokens for seq, record in records})
+        and (state.cached is None or state.cached == {seq: record.num_cached_tokens for seq, record in records})
+        and (state.hashes is None or state.hashes == {q: tuple(map(keys.of, r.chain)) for q, r in records})
+    )
 
 
 def check_sense(state: State) -> None:

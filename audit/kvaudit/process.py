@@ -89,7 +89,9 @@ class ProcessTarget:
             raise
         self.name = started.name
         self.version = started.version
+        self.profile = started.profile
         self.stubs = tuple(started.stubs)
+        self.notes = tuple(started.notes)
         self.capabilities = frozenset(started.capabilities) - hidden
 
     def open(self, pool: Pool) -> Failed | None:

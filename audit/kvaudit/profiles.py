@@ -31,14 +31,21 @@ SEED = Profile(
     "the seed's policy, block ids up to renaming: free blocks without content are interchangeable",
     Variants(free_list="any order"),
 )
+_VLLM_NOTES = (
+    "block 0 of the engine's pool is its null block: it is left out, and the others are renumbered from 0",
+    "full blocks are registered when their slots are allocated, before they are computed",
+)
 VLLM = Profile(
     "vllm",
-    "vLLM's block pool: one queue of free and cached blocks, every copy of equal content can be hit",
+    "vLLM: every copy of equal content can be hit, and blocks without content are taken first",
+    Variants(free_list="any order", duplicates="keep all"),
+    notes=_VLLM_NOTES,
+)
+VLLM_ONE_QUEUE = Profile(
+    "vllm-one-queue",
+    "older vLLM: every copy of equal content can be hit, and free and cached blocks wait in one queue",
     Variants(free_list="any order", take_from="one queue", duplicates="keep all"),
-    notes=(
-        "block 0 of the engine's pool is its null block: it is left out, and the others are renumbered from 0",
-        "full blocks are registered when their slots are allocated, before they are computed",
-    ),
+    notes=_VLLM_NOTES,
 )
 
-PROFILES = {profile.name: profile for profile in (SEED, STRICT, VLLM)}
+PROFILES = {profile.name: profile for profile in (SEED, STRICT, VLLM, VLLM_ONE_QUEUE)}

@@ -161,7 +161,7 @@ class Start(_Message, frozen=True):
 
 
 class Open(_Message, frozen=True):
-    """Make a fresh pool. `refusals`: names of exception classes that are refusals."""
+    """Make a fresh pool."""
 
     pool: Pool
 
@@ -177,12 +177,18 @@ class Stop(_Message, frozen=True):
 
 
 class Started(_Message, frozen=True):
-    """Who the target is. `capabilities`: the names of the methods that it offers."""
+    """Who the target is.
+
+    capabilities: the names of the methods that it offers. profile: the rules to which it wants to be held
+    (`kvaudit.profiles`). stubs: modules that were replaced. notes: what a reader of the report should know.
+    """
 
     name: str
     capabilities: list[str]
     version: str = ""
+    profile: str = "seed"
     stubs: list[str] = []
+    notes: list[str] = []
     protocol: int = VERSION
 
 

@@ -5,6 +5,7 @@ What happens is told as a stream of events (`kvaudit.report`); every front end c
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shlex
 import time
@@ -145,6 +146,12 @@ class Audit(Driver):
         report = self._report(interrupted)
         self._emit(Ended(report))
         return report
+
+    def generate_only(self) -> int:
+        """Only the generated examples, to the end of the budget: for measuring. Returns the steps made."""
+        with contextlib.suppress(_BudgetSpent):
+            self._generate()
+        return self._steps
 
     # --- phases --------------------------------------------------------------------------------------------
 
@@ -324,7 +331,7 @@ class Audit(Driver):
 
     def _reproduce(self, trace: Path | None) -> str:
         flags = self._spec.flags()
-        if self._profile.name != self._spec.default_profile().name:
+        if self._profile.name != self._target.profile:
             flags += ["--profile", self._profile.name]
         if trace is not None:
             return shlex.join(["kvaudit", "replay", str(trace), *flags])
@@ -344,7 +351,7 @@ class Audit(Driver):
             max_steps=self._options.max_steps,
             max_time_s=self._options.max_time_s,
             assumptions=list(self._profile.assumptions),
-            notes=list(self._profile.notes),
+            notes=[*self._profile.notes, *self._target.notes],
             capabilities=sorted(self._target.capabilities),
             stubs=list(self._target.stubs),
             kvaudit=__version__,

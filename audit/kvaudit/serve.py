@@ -42,7 +42,15 @@ def main() -> None:
     except (TargetError, UsageError) as error:
         _send(answers, Failed(type(error).__name__, str(error)))
         return
-    _send(answers, Started(target.name, sorted(target.capabilities), target.version, list(target.stubs)))
+    started = Started(
+        name=target.name,
+        capabilities=sorted(target.capabilities),
+        version=target.version,
+        profile=target.profile,
+        stubs=list(target.stubs),
+        notes=list(target.notes),
+    )
+    _send(answers, started)
     for line in sys.stdin.buffer:
         question = _decoder.decode(line)
         if isinstance(question, Stop):

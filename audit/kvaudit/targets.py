@@ -21,13 +21,13 @@ from typing import Any, Protocol
 from kvaudit.api import ApiTarget
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.process import ProcessTarget
-from kvaudit.profiles import PROFILES, SEED, STRICT, VLLM, Profile
+from kvaudit.profiles import PROFILES, Profile
 from kvaudit.protocol import Failed, Operation, Outcome, Pool
 
 DEFAULT_TIMEOUT_S = 10.0
 
-ENGINES = {"vllm": VLLM}
-"""Engines with an adapter, and the profile of each."""
+ENGINES = ("vllm",)
+"""Engines with an adapter: `kvaudit.engines` has a module of that name."""
 
 
 class Target(Protocol):
@@ -35,7 +35,9 @@ class Target(Protocol):
 
     name: str
     version: str
+    profile: str
     stubs: tuple[str, ...]
+    notes: tuple[str, ...]
     capabilities: frozenset[str]
 
     def open(self, pool: Pool) -> Failed | None:
@@ -82,12 +84,6 @@ class TargetSpec:
     def adapted(self) -> bool:
         """An adapter of ours stands between: misuse would audit the adapter and not the engine."""
         return self.engine is not None
-
-    def default_profile(self) -> Profile:
-        """strict for kvblocks, the engine's own for an engine, else the seed's."""
-        if self.engine is not None:
-            return ENGINES[self.engine]
-        return STRICT if self.text == "kvblocks" else SEED
 
     def start(self) -> Target:
         """Start the target. Raises UsageError (nothing of that name) or TargetError (it does not start)."""
@@ -143,7 +139,8 @@ def load_in_process(
     if not callable(manager):
         raise UsageError(f"{path} is no class but {manager!r:.60}")
     version = str(getattr(sys.modules.get(module_name.partition(".")[0]), "__version__", ""))
-    return ApiTarget(manager, name=text, version=version, refusals=refusals, timeout=timeout)
+    profile = "strict" if text == "kvblocks" else "seed"
+    return ApiTarget(manager, name=text, version=version, profile=profile, refusals=refusals, timeout=timeout)
 
 
 def _load_engine(name: str, source: str | None, refusals: frozenset[str], timeout: float) -> ApiTarget:
@@ -156,7 +153,9 @@ def _load_engine(name: str, source: str | None, refusals: frozenset[str], timeou
         engine.manager,
         name=engine.name,
         version=engine.version,
+        profile=engine.profile,
         stubs=engine.stubs,
+        notes=engine.notes,
         refusals=refusals,
         timeout=timeout,
     )

@@ -51,7 +51,7 @@ class Tracker:
             self._ended.add(operation.seq)
         if change.evicted:
             self._evicted.update(h for _, h in change.evicted)
-            self._spared.update(h for b in after.evictable if (h := after.block_hash[b]) is not None)
+            self._spared.update(kept for b in after.evictable if (kept := after.block_hash[b]) is not None)
         return found
 
     def _by_hits(self, before: Ledger, after: Ledger, change: Change) -> set[str]:
@@ -96,13 +96,12 @@ class Tracker:
             found.add("same content, other prefix")
         if any(h in before.hash_to_block for h in chain[hits + 1 : match_limit(len(tokens), size)]):
             found.add("gap in the cache")
-        if before.enable_prefix_cache and any(
-            len(live.tokens) % size
-            and len(tokens) > len(live.tokens) // size * size + size
-            and tokens[: len(live.tokens)] == live.tokens
-            for live in before.sequences.values()
-        ):
-            found.add("partial block")
+        for live in before.sequences.values() if before.enable_prefix_cache else ():
+            if len(live.tokens) % size and tokens[: len(live.tokens)] == live.tokens:
+                if len(tokens) == len(live.tokens):
+                    found.add("equal prompts")
+                elif len(tokens) > len(live.table) * size:
+                    found.add("partial block")
         if not before.enable_prefix_cache and len(tokens) > size and tokens[:size] in self._prompts:
             found.add("cache off")
         if operation.seq in self._ended:

@@ -46,9 +46,7 @@ def test_imports_only_itself_and_the_standard_library(name: str) -> None:
         f"{file.relative_to(REPOSITORY)}: {module}"
         for file in files
         for module, in_function in imports(ast.parse(file.read_text(encoding="utf-8")))
-        if module != name
-        and module not in sys.stdlib_module_names
-        and not (in_function and (name, module) in OPTIONAL)
+        if module != name and module not in sys.stdlib_module_names and not (in_function and (name, module) in OPTIONAL)
     ]
     assert strangers == []
 

@@ -29,7 +29,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(seed.CanAllocateCountsHits, ("O3",)),
     Mutant(seed.AllocateUsesNaiveCheck, ("O1",)),
     Mutant(seed.LeavesHitInPool, ("I1", "I8")),
-    Mutant(seed.AppendsTokenBeforeTaking, ("O1", "O5", "O2")),
+    Mutant(seed.AppendsTokenBeforeTaking, ("O1", "O5", "O2", "K1", "K2")),
     Mutant(identity.IdentifiesBlockByItsTokensAlone, ("O4", "K1", "O2")),
     Mutant(identity.IgnoresTokenOrder, ("O4", "K1", "O2")),
     Mutant(identity.TruncatesTokenIds, ("O4", "K1", "O2")),

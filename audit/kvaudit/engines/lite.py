@@ -33,13 +33,15 @@ class Engine:
     """A loaded engine, ready to be audited.
 
     `manager` is a class with the seed's API over the real thing; `stubs` names the modules that were
-    replaced, `notes` say what a reader of the report should know about how the engine was set up.
+    replaced, `notes` say what a reader of the report should know about how the engine was set up, and
+    `profile` names the rules of this version (`kvaudit.profiles`).
     """
 
     name: str
     version: str
     manager: type[Any]
     stubs: tuple[str, ...]
+    profile: str
     notes: tuple[str, ...] = ()
 
 

@@ -229,7 +229,13 @@ def load(root: Path | None) -> Engine:
     notes = ["hash: sha256 over (parent, tokens, extra keys), with a fixed seed"]
     if _has(_class(loaded, "vllm.v1.core.kv_cache_manager", "KVCacheManager"), "caching_hash_algo"):
         notes.append("this version can also be set to Python's builtin hash, which is not what was audited")
-    return Engine("vllm", _version(root, loaded), manager, loaded.stubs, tuple(notes))
+    return Engine("vllm", _version(root, loaded), manager, loaded.stubs, _profile(loaded), tuple(notes))
+
+
+def _profile(loaded: Loaded) -> str:
+    """Newer queues take back blocks without content at the front, so those go before all cached ones."""
+    queue = _class(loaded, "vllm.v1.core.kv_cache_utils", "FreeKVCacheBlockQueue")
+    return "vllm" if hasattr(queue, "prepend_n") else "vllm-one-queue"
 
 
 def _probe(loaded: Loaded) -> _Api:
