@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 SEVERITY = (
-    *("K1", "K2", "I8", "I4", "O1", "O2", "O9", "I5", "O5", "O4", "O3", "O11", "O6", "O7", "O8"),
-    *("I1", "I2", "I3", "I6", "I7", "O10"),
+    *("K1", "K2", "O1", "O9", "O11", "I8", "I4", "I3", "I7", "I6", "I2", "I1"),
+    *("O2", "I5", "O5", "O4", "O3", "O6", "O7", "O8", "O10"),
 )
-"""Which of several obligations broken at one step gives the finding its name: what hurts a user most."""
+"""Which of several obligations broken at one step gives the finding its name.
+
+First wrong KV, then what changes when nothing should, then states that no operation may leave behind (and that hurt
+later), then wrong answers, then wrong choices.
+"""
 
 
 class Breach(NamedTuple):

@@ -9,7 +9,6 @@ witness, so that every situation that a witness reaches is also met with variati
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, Verbosity, reject, settings
@@ -165,7 +164,7 @@ def _machine(driver: Driver) -> type[RuleBasedStateMachine]:
 
         def teardown(self) -> None:
             if self.is_open:
-                with _ending():
+                with contextlib.suppress(EndExample):  # it has ended
                     driver.end()
 
         def spelt(self, text: list[int]) -> tuple[int, ...]:
@@ -174,8 +173,10 @@ def _machine(driver: Driver) -> type[RuleBasedStateMachine]:
 
         def play(self, operation: Mutation) -> None:
             """Play a legal operation, and take down what came of it."""
-            with _ending():
+            try:
                 refused = driver.apply(operation)
+            except EndExample:
+                reject()
             if isinstance(operation, Free):
                 del self.tokens[operation.seq]
             elif not refused:
@@ -184,15 +185,6 @@ def _machine(driver: Driver) -> type[RuleBasedStateMachine]:
                 self.tokens[operation.seq] = before + added
 
     return AuditMachine
-
-
-@contextlib.contextmanager
-def _ending() -> Iterator[None]:
-    """A driver that ends the example does so quietly, in Hypothesis' way."""
-    try:
-        yield
-    except EndExample:
-        reject()
 
 
 def _with_symbols(operation: Mutation, alphabet: tuple[int, ...]) -> Mutation:

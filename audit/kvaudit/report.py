@@ -78,12 +78,13 @@ class GoalCount(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Everything that an audit found out."""
+    """Everything that an audit found out. `more`: further failures of an obligation, which were not made small."""
 
     header: Header
     rows: list[Row]
     goals: list[GoalCount]
     findings: list[Finding]
+    more: dict[str, int]
     steps: int
     executions: int
     seconds: float

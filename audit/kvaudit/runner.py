@@ -308,7 +308,7 @@ class Audit(Driver):
             obligation=main.obligation,
             also=sorted({b.obligation for b in execution.breaches} - {main.obligation}, key=SEVERITY.index),
             symptom=OBLIGATIONS[main.obligation].symptom,
-            details=[f"{b.obligation}: {b.detail}" for b in sorted(execution.breaches, key=gravity)],
+            details=_details(execution.breaches),
             num_blocks=pool.num_blocks,
             block_size=pool.block_size,
             enable_prefix_cache=pool.enable_prefix_cache,
@@ -383,6 +383,7 @@ class Audit(Driver):
             rows=rows,
             goals=[GoalCount(g.id, g.statement, self._goals[g.id]) for g in goals_of(self._profile)],
             findings=findings,
+            more={name: group.uncounted for name, group in self._groups.items() if group.uncounted},
             steps=self._steps,
             executions=self._executions,
             seconds=round(time.monotonic() - self._began, 3),
@@ -404,7 +405,7 @@ class Audit(Driver):
             return Row(name, obligation.statement, verdict, "; ".join(form), detail)
 
         if name in self._seen:
-            return row(VIOLATED, self._seen[name])
+            return row(VIOLATED, self._shrunk_detail(name) or self._seen[name])
         if unseen and not obligation.weaker:
             missing = ", ".join("observe()" if need == LEDGER else f"{need}()" for need in sorted(unseen))
             return row(NOT_OBSERVABLE, f"the target offers no {missing}")
@@ -412,6 +413,15 @@ class Audit(Driver):
         if missed:
             return row(NOT_REACHED, f"not met: {', '.join(missed)}")
         return row(HOLDS)
+
+    def _shrunk_detail(self, name: str) -> str:
+        """What a finding says of an obligation: easier to read than what was seen at first."""
+        for group in self._groups.values():
+            for finding in group.shapes.values():
+                for names, detail in (line.split(": ", 1) for line in finding.details):
+                    if name in names.split(", "):
+                        return f"{detail} (see {finding.id})"
+        return ""
 
     def _offered(self) -> set[str]:
         return {*self._target.capabilities, *([LEDGER] if "observe" in self._target.capabilities else [])}
@@ -427,6 +437,15 @@ class Audit(Driver):
             return Row("O10", statement, HOLDS, f"strict: {count} kinds of misuse", "")
         listed = "; ".join(f"{a.what}: {a.how}" for a in accepted)
         return Row("O10", statement, VIOLATED, f"trusting: {len(accepted)} of {count} kinds of misuse", listed)
+
+
+def _details(breaches: tuple[Breach, ...]) -> list[str]:
+    """One line for each thing that is wrong, with all obligations that it breaks, the gravest first."""
+    names: dict[str, list[str]] = {}
+    for breach in sorted(breaches, key=gravity):
+        if breach.obligation not in names.setdefault(breach.detail, []):
+            names[breach.detail].append(breach.obligation)
+    return [f"{', '.join(obligations)}: {detail}" for detail, obligations in names.items()]
 
 
 def _shown(played: Played) -> StepShown:

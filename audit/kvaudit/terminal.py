@@ -26,6 +26,7 @@ from kvaudit.report import (
     Progress,
     Report,
 )
+from kvaudit.words import count
 
 _STYLES = {HOLDS: "green", VIOLATED: "bold red"}
 _SIGNS = {HOLDS: "✓", VIOLATED: "✗"}
@@ -105,7 +106,8 @@ def _finding(finding: Finding) -> RenderableType:
     if finding.also:
         title.append(f" (at the same step: {', '.join(finding.also)})")
     cache = "on" if finding.enable_prefix_cache else "off"
-    pool = f"A pool of {_count(finding.num_blocks, 'block')} of {_count(finding.block_size, 'token')}, prefix cache {cache}:"
+    size = f"{count(finding.num_blocks, 'block')} of {count(finding.block_size, 'token')}"
+    pool = f"A pool of {size}, prefix cache {cache}:"
     steps = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     steps.add_column("", style="dim", justify="right", no_wrap=True)
     steps.add_column("operation", overflow="fold")
@@ -147,12 +149,13 @@ def _report(report: Report) -> RenderableType:
     goals.add_column("reach goal", no_wrap=True)
     goals.add_column("", overflow="fold", style="dim")
     for goal in report.goals:
-        count = Text(f"{goal.count:,}") if goal.count else Text("never", style="yellow")
-        goals.add_row(count, goal.id, goal.statement)
+        times = Text(f"{goal.count:,}") if goal.count else Text("never", style="yellow")
+        goals.add_row(times, goal.id, goal.statement)
     parts: list[RenderableType] = [rows, "", goals, ""]
     counts = [
-        f"{finding.id} was met {_count(finding.count, 'time')}" for finding in report.findings if finding.count > 1
+        f"{finding.id} was met {count(finding.count, 'time')}" for finding in report.findings if finding.count > 1
     ]
+    counts += [f"{name} failed {count(times, 'more time')}, not made small" for name, times in report.more.items()]
     if counts:
         parts += [Text("; ".join(counts) + ".", style="dim")]
     return Group(*parts, _last_line(report))
@@ -170,7 +173,3 @@ def _last_line(report: Report) -> RenderableType:
         line.append(f": {'; '.join(report.reasons)}")
     line.append(f" ({held} of {len(report.rows)} obligations hold; {ran})", "dim")
     return line
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -148,7 +148,7 @@ def test_xxh3_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     BlockManager(4, 2, hasher="sha256")
 
 
-@pytest.mark.parametrize("hasher", ["md5", "", "SHA256", None, 7, ("sha256",)], ids=repr)
+@pytest.mark.parametrize("hasher", ["md5", "", "SHA256", None, 7, ("sha256",), []], ids=repr)
 def test_what_is_no_hasher(hasher: Any) -> None:
     with pytest.raises(InvalidArgument, match="hasher"):
         BlockManager(4, 2, hasher=hasher)

@@ -33,7 +33,7 @@ def busy() -> BlockManager:
     manager.allocate("partial", [1, 2, 5])
     manager.allocate("gone", [6, 7, 8])
     manager.free("gone")
-    assert (manager.num_free_blocks, manager.observe().evictable) == (5, [3])
+    assert (manager.num_free_blocks, manager.observe().evictable) == (5, (3,))
     return manager
 
 
@@ -219,7 +219,7 @@ def test_a_falsy_key_is_a_key(key: Any) -> None:
     manager = BlockManager(2, 1, hasher=lambda parent, tokens, extra: key)
     manager.allocate("a", [1])
     manager.free("a")
-    assert manager.observe().evictable == [0]
+    assert manager.observe().evictable == (0,)
     assert manager.allocate("b", [1, 2]) == [0, 1]
 
 
@@ -267,10 +267,10 @@ def test_an_observation_is_a_copy() -> None:
     before, spoiled = manager.observe(), manager.observe()
     for part in spoiled:
         if isinstance(part, dict):
-            for value in part.values():
-                if isinstance(value, list):
-                    value.append(99)
-        part.clear()
+            assert not any(isinstance(value, list) for value in part.values())
+            part.clear()
+        else:
+            assert type(part) is tuple
     assert manager.observe() == before
     assert manager.observe() is not manager.observe()
 
@@ -348,5 +348,5 @@ def test_a_prompt_of_2000_blocks(hasher: str) -> None:
     assert manager.num_cached_tokens("b") == 2_000
     manager.free("a")
     manager.free("b")
-    assert manager.observe().evictable == list(range(2_000, -1, -1))
+    assert manager.observe().evictable == tuple(range(2_000, -1, -1))
     assert manager.num_free_blocks == 4_001

@@ -76,7 +76,7 @@ class Lockstep:
             return False
         for seq_id, tokens in state.tokens.items():
             _, table = outcome(partial(self.mutant.block_table, seq_id))
-            if not (isinstance(table, list) and self._same_blocks(state.tables[seq_id], table)):
+            if not (isinstance(table, list) and self._same_blocks(list(state.tables[seq_id]), table)):
                 return False
             table.reverse()  # the caller's own, as above
             if not all(self.slot(seq_id, pos) for pos in range(len(tokens))):
@@ -134,7 +134,7 @@ def deviates(cls: type[BlockManager], seed: int, misuse: bool = False, steps: in
         elif roll < 0.8:
             seq_id = rng.choice(list(live))
             alike = pair.append_slot(seq_id, rng.choice(symbols))
-            prompts.append(pair.manager.observe().tokens[seq_id])
+            prompts.append(list(pair.manager.observe().tokens[seq_id]))
         else:
             alike = pair.free(rng.choice(list(live)))
         if not alike:

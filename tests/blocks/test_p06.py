@@ -44,11 +44,11 @@ def ledger(
     No block of these tests is a duplicate, so each hash has its mapping.
     """
     state = bm.observe()
-    assert state.free == free
-    assert state.evictable == evictable
+    assert state.free == tuple(free)
+    assert state.evictable == tuple(evictable)
     assert "".join(map(str, state.ref)) == ref
     hashes = {block: key(bm, *prefix) for block, prefix in (registered or {}).items()}
-    assert state.block_hash == [hashes.get(block) for block in range(bm.num_blocks)]
+    assert state.block_hash == tuple(hashes.get(block) for block in range(bm.num_blocks))
     assert state.hash_to_block == {h: block for block, h in hashes.items()}
     assert bm.num_free_blocks == len(free) + len(evictable)
 
@@ -100,7 +100,7 @@ def test_example_2_prefix_sharing(make: Make) -> None:
     assert bm.allocate("c", [1, 2, 3, 4]) == [0, 4]
     assert bm.num_cached_tokens("c") == 2
     state = bm.observe()
-    assert (state.free, state.evictable, state.ref) == ([5, 6, 7, 2, 3], [1], [1, 0, 0, 0, 1, 0, 0, 0])
+    assert (state.free, state.evictable, state.ref) == ((5, 6, 7, 2, 3), (1,), (1, 0, 0, 0, 1, 0, 0, 0))
     assert state.hash_to_block == {key(bm, *h0): 0, key(bm, *h1): 1}  # where one exists, the old one stays
     assert state.block_hash[4] == key(bm, *h1)  # and the copy carries the hash without the mapping
 
@@ -223,7 +223,7 @@ def test_prefix_sharing_and_reference_counts(make: Make) -> None:
     assert bm.allocate("a", [1, 2, 3, 4, 5]) == [0, 1, 2]
     assert bm.allocate("b", [1, 2, 3, 4, 6]) == [0, 1, 3]
     assert bm.allocate("c", [1, 2, 9, 9, 9]) == [0, 4, 5]
-    assert bm.observe().ref == [3, 2, 1, 1, 1, 1, 0, 0]
+    assert bm.observe().ref == (3, 2, 1, 1, 1, 1, 0, 0)
     assert [bm.num_cached_tokens(seq_id) for seq_id in "abc"] == [0, 4, 2]
     assert bm.allocate("other prefix", [7, 7, 3, 4]) == [6, 7]  # equal content, other prefix: no hit
     assert bm.num_cached_tokens("other prefix") == 0
@@ -271,7 +271,7 @@ def test_eviction_spares_the_mapping_of_another_copy(make: Make) -> None:
     assert bm.allocate("b", [1, 2]) == [1]  # the last token never hits: a copy
     bm.free("b")
     bm.free("a")
-    assert bm.observe().evictable == [1, 0]
+    assert bm.observe().evictable == (1, 0)
     assert bm.allocate("c", [3, 3, 3, 3, 3, 3]) == [2, 3, 1]  # evicts the copy
     assert bm.observe().hash_to_block[key(bm, 1, 2)] == 0
     bm.free("c")
@@ -295,5 +295,5 @@ def test_prefix_cache_off(make: Make) -> None:
         assert bm.num_cached_tokens("a") == 0
         bm.free("a")
         state = bm.observe()
-        assert (state.evictable, state.hash_to_block, state.block_hash) == ([], {}, [None] * 4)
+        assert (state.evictable, state.hash_to_block, state.block_hash) == ((), {}, (None,) * 4)
         assert sorted(state.free) == [0, 1, 2, 3]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kvspec import operations
-from kvspec.ledger import Ledger, empty_ledger
+from kvspec.ledger import Ledger, SeqId, empty_ledger
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Stride:
     operation: str
     before: Ledger
     after: Ledger
-    seq_id: str
+    seq_id: SeqId
     tokens: tuple[int, ...]
     refused: bool
     result: tuple[int, ...] | int | None
@@ -30,7 +30,7 @@ def walk(rng: random.Random, steps: int) -> Iterator[Stride]:
     for number in range(steps):
         live = list(ledger.sequences)
         operation = rng.choice(["allocate", "allocate", "append", "append", "free"]) if live else "allocate"
-        seq_id = f"s{number}" if operation == "allocate" else rng.choice(live)
+        seq_id: SeqId = f"s{number}" if operation == "allocate" else rng.choice(live)
         tokens: tuple[int, ...] = ()
         if operation == "allocate":
             tokens = tuple(rng.choices([0, 1], [4, 1], k=rng.randint(1, ledger.num_blocks * size + 1)))
