@@ -46,19 +46,48 @@ class ReadOff:
         self._table = table
         self._cached = cached
         self._variants = variants
-        self._run: tuple[Identity, ...] = ()
 
     def hits(self, ledger: Ledger, run: tuple[Identity, ...]) -> tuple[int, ...]:
         """The first blocks of the table."""
-        self._run = run
+        due = blocks_for(len(self._op.tokens), ledger.block_size)
+        if len(self._table) != due:
+            what = f"{len(self._op.tokens)} tokens need {words.count(due, 'block')}, the table has {len(self._table)}"
+            raise Illegal([Breach("O5", what)])
+        breaches = self._wrong_count(ledger, len(run) * ledger.block_size)
+        for i, (block, h) in enumerate(zip(self._table, run, strict=False)):
+            is_copy = self._variants.duplicates == "keep all" and ledger.block_hash[block] is h
+            if block != ledger.hash_to_block[h] and not is_copy:
+                what = f"block {i} is cached in {ledger.hash_to_block[h]}, the table has {block}"
+                breaches.append(Breach("O4", what))
+        if breaches:
+            raise Illegal(breaches)
         return tuple(self._table[: len(run)])
 
     def blocks(self, ledger: Ledger, hits: tuple[int, ...], count: int) -> tuple[int, ...]:
         """The rest of the table."""
-        breaches = _illegal_allocation(ledger, self._op, self._table, self._cached, self._run, self._variants)
+        new = self._table[len(hits) :]
+        breaches: list[Breach] = []
+        for i, block in enumerate(new, start=len(hits)):
+            if block in self._table[:i]:
+                breaches.append(Breach("I8", f"block {block} stands twice in the table"))
+            elif ledger.ref[block]:
+                breaches += in_use(ledger, block)
+        breaches = breaches or out_of_order(ledger, new, hits, self._variants)
         if breaches:
             raise Illegal(breaches)
-        return tuple(self._table[len(hits) :])
+        return tuple(new)
+
+    def _wrong_count(self, ledger: Ledger, due: int) -> list[Breach]:
+        cached, length = self._cached, len(self._op.tokens)
+        if cached is None or (type(cached) is int and cached == due):
+            return []
+        found = [Breach("O4", f"num_cached_tokens is to be {due}, not {short(cached)}")]
+        if type(cached) is not int or cached % ledger.block_size or not 0 <= cached < length:
+            what = f"{short(cached)} of {length} tokens, in blocks of {ledger.block_size}, are said to be cached"
+            found.append(Breach("I5", what))
+        if not ledger.enable_prefix_cache:
+            found.append(Breach("O9", f"{short(cached)} tokens are said to be cached though the prefix cache is off"))
+        return found
 
     def heir(self, carriers: tuple[int, ...]) -> int | None:
         """Where every copy can be hit, the next copy."""
@@ -126,43 +155,13 @@ def copies(ledger: Ledger, h: Identity) -> list[int]:
     return [b for b, carried in enumerate(ledger.block_hash) if carried is h]
 
 
-def _illegal_allocation(
-    ledger: Ledger, op: Allocate, table: list[int], cached: Any, run: Sequence[Identity], variants: Variants
-) -> list[Breach]:
-    size, needed = ledger.block_size, blocks_for(len(op.tokens), ledger.block_size)
-    if len(table) != needed:
-        return [Breach("O5", f"{len(op.tokens)} tokens need {needed} blocks, the table has {len(table)}")]
-    found = _wrong_count(ledger, op, cached, len(run) * size)
-    for i, (block, h) in enumerate(zip(table, run, strict=False)):
-        is_copy = variants.duplicates == "keep all" and ledger.block_hash[block] is h
-        if block != ledger.hash_to_block[h] and not is_copy:
-            found.append(Breach("O4", f"block {i} is cached in {ledger.hash_to_block[h]}, the table has {block}"))
-    for i, block in enumerate(table[len(run) :], start=len(run)):
-        if block in table[:i]:
-            found.append(Breach("I8", f"block {block} stands twice in the table"))
-        elif ledger.ref[block]:
-            found += in_use(ledger, block)
-            if not ledger.enable_prefix_cache:
-                found.append(Breach("O9", f"block {block} is shared though the prefix cache is off"))
-    return found or out_of_order(ledger, table[len(run) :], table[: len(run)], variants)
-
-
-def _wrong_count(ledger: Ledger, op: Allocate, cached: Any, due: int) -> list[Breach]:
-    if cached is None or (type(cached) is int and cached == due):
-        return []
-    found = [Breach("O4", f"num_cached_tokens is to be {due}, not {short(cached)}")]
-    if type(cached) is not int or cached % ledger.block_size or not 0 <= cached < len(op.tokens):
-        of = f"of {len(op.tokens)} tokens, in blocks of {ledger.block_size}"
-        found.append(Breach("I5", f"{short(cached)} {of}, are said to be cached"))
-    if not ledger.enable_prefix_cache:
-        found.append(Breach("O9", f"{short(cached)} tokens are said to be cached though the prefix cache is off"))
-    return found
-
-
 def in_use(ledger: Ledger, block: int) -> list[Breach]:
     """A new block that was not idle."""
     holder = next((seq for seq, record in ledger.sequences.items() if block in record.table), None)
-    return [Breach("I8", f"new block {block} is in use by {holder!r}")]
+    found = [Breach("I8", f"new block {block} is in use by {holder!r}")]
+    if not ledger.enable_prefix_cache:
+        found.append(Breach("O9", f"block {block} is shared though the prefix cache is off"))
+    return found
 
 
 def out_of_order(ledger: Ledger, new: Sequence[int], hits: Sequence[int], variants: Variants) -> list[Breach]:

@@ -1,7 +1,8 @@
 """Three operations on one ledger, and the reads.
 
-Each operation is read top to bottom: what it reads, where it may refuse, what it writes and in which order.
-Nothing is written before the refusal. `policy` makes the choices that the specification leaves open.
+Each operation is read top to bottom, like the seed's table of three operations, whose numbers stand in the comments:
+what it reads, where it may refuse, what it writes and in which order. Nothing is written before the refusal.
+`policy` makes the choices that the specification leaves open.
 """
 
 from __future__ import annotations
@@ -78,14 +79,14 @@ def can_allocate(ledger: Ledger, num_tokens: int) -> bool:
 def allocate(ledger: Ledger, seq_id: SeqId, token_ids: Iterable[int], policy: Policy = SEED) -> Step:
     """Start a sequence. Raises OutOfBlocks. The caller guarantees a new id and at least one token."""
     tokens = tuple(token_ids)
-    # reads
+    # reads (1) the chain of the full blocks (2) the longest run of hits within the limit (3) capacity
     chain = full_chain(ledger, tokens)
     hits = policy.hits(ledger, run_of_hits(ledger, chain, len(tokens)))
     needed = blocks_for(len(tokens), ledger.block_size) - len(hits)
     if needed > available(ledger, hits):
         raise OutOfBlocks(f"{needed} new blocks are needed and {available(ledger, hits)} are available")
     new = policy.blocks(ledger, hits, needed)
-    # writes
+    # writes (4) share the hits (5) take the others (6) register the new full blocks (7) the sequence's records
     draft = _Draft(ledger, policy)
     for b in hits:
         draft.hit(b)
@@ -100,14 +101,14 @@ def allocate(ledger: Ledger, seq_id: SeqId, token_ids: Iterable[int], policy: Po
 
 def append_slot(ledger: Ledger, seq_id: SeqId, token_id: int, policy: Policy = SEED) -> Step:
     """Add one token to a live sequence. Raises OutOfBlocks. The caller guarantees that the id is live."""
-    # reads
+    # reads: is a new block needed, and is there one?
     seq = ledger.sequences[seq_id]
     pos = len(seq.tokens)
     needs_block = pos // ledger.block_size == len(seq.table)
     if needs_block and ledger.num_free_blocks == 0:
         raise OutOfBlocks("a new block is needed and none is available")
     new = policy.blocks(ledger, (), 1) if needs_block else ()
-    # writes
+    # writes (1) take the new block (2) append the token (3) a block that became full enters the chain, registered
     draft = _Draft(ledger, policy)
     for b in new:
         draft.take(b)
@@ -124,6 +125,7 @@ def append_slot(ledger: Ledger, seq_id: SeqId, token_id: int, policy: Policy = S
 
 def free(ledger: Ledger, seq_id: SeqId) -> Step:
     """End a live sequence, last block first. Never refuses. The caller guarantees that the id is live."""
+    # writes: release in reverse order, then delete the sequence's records
     draft = _Draft(ledger, SEED)
     for b in reversed(ledger.sequences[seq_id].table):
         draft.release(b)

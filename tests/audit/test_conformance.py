@@ -42,7 +42,7 @@ def test_another_implementation_even_is_strict() -> None:
 
 def test_the_order_of_the_free_list_counts_only_under_strict() -> None:
     assert audit(target_of(LifoManager), max_steps=3_000).exit_code == CONFORMS
-    report = audit(target_of(LifoManager), profile="strict", max_steps=3_000)
+    report = audit(target_of(LifoManager), profile="strict", max_steps=600)
     assert report.exit_code == VIOLATION
     assert [found.obligation for found in report.rows if found.verdict == VIOLATED] == ["O6"]
     assert "heads the free list" in row(report, "O6").detail
@@ -50,7 +50,7 @@ def test_the_order_of_the_free_list_counts_only_under_strict() -> None:
 
 @pytest.mark.parametrize("cls", [SecondManager, LifoManager])
 def test_the_same_seed_gives_the_same_report(cls: type[SecondManager]) -> None:
-    one, two = (audit(target_of(cls), profile="strict", max_steps=2_000, seed=5) for _ in range(2))
+    one, two = (audit(target_of(cls), profile="strict", max_steps=700, seed=5) for _ in range(2))
     assert same(one) == same(two)
 
 
@@ -73,7 +73,7 @@ class Recorder(ApiTarget):
 def asked(seed: int) -> list[Pool | Operation]:
     """What an audit with that seed does to a target."""
     recorder = Recorder()
-    audit(recorder, max_steps=2_000, seed=seed)
+    audit(recorder, max_steps=1_000, seed=seed)
     return recorder.asked
 
 
