@@ -193,7 +193,7 @@ def obligations(
         if name is None or obligation.id == name.upper():
             table.add_row(
                 f"[bold]{obligation.id}",
-                f"{escape(obligation.statement)}\n[dim]if broken: {escape(obligation.symptom)}[/]",
+                f"[bold]{escape(obligation.title)}[/]\n{escape(obligation.statement)}\n[dim]if broken: {escape(obligation.symptom)}[/]",
             )
     Console().print(table)
 

@@ -63,6 +63,7 @@ class Row(msgspec.Struct, frozen=True):
     """The verdict on one obligation. `form`: in which form or variant it was checked, if not in full."""
 
     obligation: str
+    title: str
     statement: str
     verdict: str
     form: str

@@ -402,7 +402,7 @@ class Audit(Driver):
             form.append(f"black box: {obligation.weaker}")
 
         def row(verdict: str, detail: str = "") -> Row:
-            return Row(name, obligation.statement, verdict, "; ".join(form), detail)
+            return Row(name, obligation.title, obligation.statement, verdict, "; ".join(form), detail)
 
         if name in self._seen:
             return row(VIOLATED, self._shrunk_detail(name) or self._seen[name])
@@ -427,16 +427,18 @@ class Audit(Driver):
         return {*self._target.capabilities, *([LEDGER] if "observe" in self._target.capabilities else [])}
 
     def _misuse_row(self) -> Row:
-        statement = OBLIGATIONS["O10"].statement
+        title, statement = OBLIGATIONS["O10"].title, OBLIGATIONS["O10"].statement
         if self._spec.adapted:
-            return Row("O10", statement, NOT_OBSERVABLE, "", "an adapter stands between the auditor and the engine")
+            return Row(
+                "O10", title, statement, NOT_OBSERVABLE, "", "an adapter stands between the auditor and the engine"
+            )
         if self._misuse is None:
-            return Row("O10", statement, NOT_REACHED, "", "misuse was not tried")
+            return Row("O10", title, statement, NOT_REACHED, "", "misuse was not tried")
         count, accepted = self._misuse
         if not accepted:
-            return Row("O10", statement, HOLDS, f"strict: {count} kinds of misuse", "")
+            return Row("O10", title, statement, HOLDS, f"strict: {count} kinds of misuse", "")
         listed = "; ".join(f"{a.what}: {a.how}" for a in accepted)
-        return Row("O10", statement, VIOLATED, f"trusting: {len(accepted)} of {count} kinds of misuse", listed)
+        return Row("O10", title, statement, VIOLATED, f"trusting: {len(accepted)} of {count} kinds of misuse", listed)
 
 
 def _details(breaches: tuple[Breach, ...]) -> list[str]:

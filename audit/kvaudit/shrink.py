@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from kvaudit.execution import Scenario
-from kvaudit.protocol import Allocate, Append, Mutation, Pool
+from kvaudit.protocol import Allocate, Append, Mutation, Pool, Program
 
 Breaks = Callable[[Scenario], Scenario | None]
 """Plays a scenario; the part of it up to the breach if it still breaks the same obligation, else None."""
@@ -67,10 +67,14 @@ def _candidates(scenario: Scenario) -> Iterator[Scenario]:
             yield Scenario(scenario.pool, program[:start] + program[start + width :])
         width //= 2
     for index, operation in enumerate(program):
+        # What a block less asks of the program, it often asks of the pool as well.
+        yield from _in_smaller_pools(scenario.pool, program[:index] + program[index + 1 :])
         if isinstance(operation, Allocate):
             for tokens in _shorter(operation.tokens):
                 changed = msgspec.structs.replace(operation, tokens=tokens)
-                yield Scenario(scenario.pool, (*program[:index], changed, *program[index + 1 :]))
+                shorter = (*program[:index], changed, *program[index + 1 :])
+                yield Scenario(scenario.pool, shorter)
+                yield from _in_smaller_pools(scenario.pool, shorter)
     yield from _without_a_block_of_tokens(scenario)
     pool = scenario.pool
     if pool.num_blocks > 1:
@@ -93,6 +97,11 @@ def _candidates(scenario: Scenario) -> Iterator[Scenario]:
                 yield Scenario(
                     pool, tuple(msgspec.structs.replace(op, seq=merged.get(op.seq, op.seq)) for op in program)
                 )
+
+
+def _in_smaller_pools(pool: Pool, program: Program) -> Iterator[Scenario]:
+    for num_blocks in range(1, pool.num_blocks):
+        yield Scenario(msgspec.structs.replace(pool, num_blocks=num_blocks), program)
 
 
 def _shorter(tokens: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
@@ -96,9 +98,15 @@ def _header(header: Header) -> RenderableType:
     row("offers", ", ".join(header.capabilities))
     row("assumed", "\n".join(header.assumptions))
     row("by design", "\n".join(header.notes))
-    row("stubbed", ", ".join(header.stubs))
+    row("stubbed", _stubs(header.stubs))
     title = Text.assemble(("kvaudit ", "bold"), header.kvaudit, (f", specification {header.spec}", "dim"))
     return Group(title, Padding(grid, (0, 0, 1, 2)))
+
+
+def _stubs(stubs: list[str]) -> str:
+    """Packages with the number of their modules that were replaced; the JSON report has every name."""
+    packages = collections.Counter(stub.partition(".")[0] for stub in stubs)
+    return ", ".join(name if times == 1 else f"{name} ({times} modules)" for name, times in packages.items())
 
 
 def _finding(finding: Finding) -> RenderableType:
@@ -130,28 +138,19 @@ def _finding(finding: Finding) -> RenderableType:
 
 
 def _report(report: Report) -> RenderableType:
-    rows = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    rows.add_column("", no_wrap=True)
-    rows.add_column("verdict", no_wrap=True)
-    rows.add_column("obligation", overflow="fold")
+    rows = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    rows.add_column(no_wrap=True, style="bold")
+    rows.add_column(no_wrap=True)
+    rows.add_column(overflow="fold")
     for row in report.rows:
         style = _STYLES.get(row.verdict, "yellow")
-        says = Text(row.statement, style="" if row.verdict == HOLDS else "bold")
+        says = Text(row.title)
         if row.form:
-            says.append(f"\n({row.form})", style="dim")
+            says.append(f" ({row.form})", style="dim")
         if row.detail:
             says.append(f"\n{row.detail}", style=style)
-        rows.add_row(
-            Text(row.obligation, style="bold"), Text(f"{_SIGNS.get(row.verdict, '-')} {row.verdict}", style), says
-        )
-    goals = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    goals.add_column("times", justify="right")
-    goals.add_column("reach goal", no_wrap=True)
-    goals.add_column("", overflow="fold", style="dim")
-    for goal in report.goals:
-        times = Text(f"{goal.count:,}") if goal.count else Text("never", style="yellow")
-        goals.add_row(times, goal.id, goal.statement)
-    parts: list[RenderableType] = [rows, "", goals, ""]
+        rows.add_row(row.obligation, Text(f"{_SIGNS.get(row.verdict, '-')} {row.verdict}", style), says)
+    parts: list[RenderableType] = [rows, "", _goals(report), ""]
     counts = [
         f"{finding.id} was met {count(finding.count, 'time')}" for finding in report.findings if finding.count > 1
     ]
@@ -159,6 +158,15 @@ def _report(report: Report) -> RenderableType:
     if counts:
         parts += [Text("; ".join(counts) + ".", style="dim")]
     return Group(*parts, _last_line(report))
+
+
+def _goals(report: Report) -> RenderableType:
+    met = ", ".join(f"{goal.id} {goal.count:,}" for goal in report.goals if goal.count)
+    text = Text(f"reach goals and how often each was met: {met or 'none'}", style="dim")
+    for goal in report.goals:
+        if not goal.count:
+            text.append(f"\nnever met: {goal.id}: {goal.statement}", style="yellow")
+    return text
 
 
 def _last_line(report: Report) -> RenderableType:

@@ -25,6 +25,7 @@ class Obligation:
     """Something that a block manager owes to those who use it.
 
     id         its name, for ever
+    title      what it is about, in a few words
     statement  what must hold
     symptom    what a user sees when it does not
     needs      what must be observable to check the statement in full: methods of the target, or "ledger"
@@ -34,6 +35,7 @@ class Obligation:
     """
 
     id: str
+    title: str
     statement: str
     symptom: str
     needs: frozenset[str]
@@ -44,6 +46,7 @@ class Obligation:
 
 def _obligation(
     id: str,
+    title: str,
     statement: str,
     symptom: str,
     *needs: str,
@@ -54,12 +57,13 @@ def _obligation(
     free: tuple[StepClause, ...] = (),
 ) -> Obligation:
     steps = {"allocate": allocate, "append": append, "free": free}
-    return Obligation(id, statement, symptom, frozenset(needs), weaker, state, MappingProxyType(steps))
+    return Obligation(id, title, statement, symptom, frozenset(needs), weaker, state, MappingProxyType(steps))
 
 
 _ALL: tuple[Obligation, ...] = (
     _obligation(
         "I1",
+        "free blocks add up",
         "num_free_blocks == len(free list) + len(evictable pool); the two are disjoint, and their blocks have ref 0",
         "one block is given to two sequences, which overwrite each other's KV",
         LEDGER,
@@ -68,6 +72,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "I2",
+        "evictable blocks are idle and have an identity",
         "a block is in the evictable pool exactly if its ref is 0 and it carries an identity",
         "a block in use is evicted as a spare, or a cached block is never given back",
         LEDGER,
@@ -75,6 +80,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "I3",
+        "mappings point at their content",
         "hash_to_block[h] == b implies block_hash[b] == h",
         "an old prefix 'hits' a block that has been overwritten: a request is served another's KV",
         LEDGER,
@@ -82,6 +88,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "I4",
+        "references count holders, and nothing leaks",
         "ref[b] is the number of block tables that contain b; after freeing all, num_free_blocks == num_blocks",
         "blocks leak: the server runs for a while, then everything is OutOfBlocks",
         LEDGER,
@@ -93,6 +100,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "I5",
+        "one token at least is left to compute",
         "num_cached_tokens(seq) is a multiple of block_size and less than the length of the prompt",
         "everything is hit, so the model has no token to run and cannot sample the next one",
         "num_cached_tokens",
@@ -100,6 +108,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "I6",
+        "a partial block is private",
         "the last block of a live sequence whose length is not a multiple of block_size has ref 1 and no identity",
         "a half-full block is shared, and one sequence writes its tokens into another's",
         LEDGER,
@@ -107,6 +116,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "I7",
+        "full blocks carry their chain",
         "with the cache on every full block of a live sequence carries exactly its entry of the chain; "
         "a block stands at the same place in every table, and at most once in each",
         "content is registered under a wrong prefix, so a later request is served the wrong KV",
@@ -115,6 +125,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "I8",
+        "each block is in exactly one place",
         "every block is in exactly one place, once: the free list, the evictable pool, or live tables",
         "a block is lost to the pool for ever, or handed out twice",
         LEDGER,
@@ -123,6 +134,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "O1",
+        "a refusal changes nothing",
         "a refused operation changes nothing at all",
         "a request that is refused and retried leaves pins, tokens or evictions behind: leaks and lost cache",
         LEDGER,
@@ -133,6 +145,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "O2",
+        "an operation succeeds exactly if it fits",
         "allocate succeeds exactly if new blocks needed <= num_free - idle hits, append exactly if it needs no "
         "block or one is free; free never refuses, and a legal call raises nothing but a refusal",
         "requests that fit are refused, or an operation fails half-way and leaves the state broken",
@@ -142,12 +155,14 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "O3",
+        "can_allocate is the coarse check",
         "can_allocate(n) says whether ceil(n / block_size) <= num_free: True means that allocate succeeds",
         "the scheduler admits a request that is then refused, or starves one that fits",
         "can_allocate",
     ),
     _obligation(
         "O4",
+        "the longest cached run is hit",
         "the hit is the longest run of blocks that can be hit, from the start, within (len-1)//block_size; "
         "num_cached_tokens counts it and never changes afterwards",
         "prefixes are computed again though they are cached, or tokens are skipped that nobody computed",
@@ -157,6 +172,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "O5",
+        "tables and slots are right",
         "slot(seq, pos) == table[pos // bs] * bs + pos % bs; the table covers exactly ceil(len / bs) blocks",
         "the kernel reads or writes K/V at a wrong address",
         "slot",
@@ -167,6 +183,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "O6",
+        "the right block is taken, and only its identity forgotten",
         "a new block is the head of the free list, else the oldest evictable; evicting b clears its identity and "
         "the mapping of it exactly if it points at b, and no other mapping",
         "hot prefixes are evicted before cold ones, or valid cache entries are lost",
@@ -177,6 +194,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "O7",
+        "free gives back deepest first",
         "after free the blocks that became evictable are the newest, deepest first, older entries in unchanged "
         "order; those without identity are at the tail of the free list; the sequence's records are gone",
         "the first block of a prefix, which most requests share, dies before its tail",
@@ -186,6 +204,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "O8",
+        "full blocks are registered, on one chain",
         "only full blocks get an identity, by allocate and append alike, on one chain; allocate takes all its new "
         "blocks before it registers any; registering keeps an older mapping",
         "what decode generated is never hit in the next turn, or a prompt evicts its own first blocks",
@@ -196,6 +215,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "O9",
+        "nothing is cached with the cache off",
         "with the prefix cache off nothing is registered, nothing is cached, freed blocks go to the free list",
         "KV is shared between requests although sharing was switched off",
         LEDGER,
@@ -204,11 +224,13 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "O10",
+        "misuse is refused cleanly",
         "misuse raises a named error and changes nothing",
         "a caller's mistake corrupts the pool, and shows much later as somebody else's fault",
     ),
     _obligation(
         "O11",
+        "reads change nothing",
         "reads change nothing; a returned list is not the manager's own, and the caller's list is not kept",
         "looking at the manager, for metrics say, changes what it does next",
         LEDGER,
@@ -216,6 +238,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "K1",
+        "every sequence reads its own KV",
         "what a live sequence reads through its table is the KV of its own prefix at every position",
         "a request is served another's KV: no error, and the model quietly talks nonsense",
         "num_cached_tokens",
@@ -223,6 +246,7 @@ _ALL: tuple[Obligation, ...] = (
     ),
     _obligation(
         "K2",
+        "nobody writes what another reads",
         "what an operation makes the caller write lies in blocks that no other table holds, that are no hits, and "
         "that carry no identity from before it",
         "a request overwrites the KV that another one is reading",
