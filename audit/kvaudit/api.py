@@ -7,6 +7,8 @@ offers (`slot`, `can_allocate`, `block_table`, `observe`) is checked too.
 
 from __future__ import annotations
 
+import math
+import operator
 import signal
 import threading
 import traceback
@@ -106,7 +108,9 @@ class ApiTarget:
                 self._manager = self._make(pool.num_blocks, pool.block_size, pool.enable_prefix_cache)
         except Hang:
             return Failed("Hang", f"the constructor did not return within {self._timeout:g} s", named=False)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             return Failed(type(error).__name__, str(error), _is_named(error))
         return None
 
@@ -118,9 +122,9 @@ class ApiTarget:
                 for operation in program:
                     try:
                         outcomes.append(self._handlers[type(operation)](operation))
-                    except TargetError:
+                    except (TargetError, Hang, KeyboardInterrupt):
                         raise
-                    except Exception as error:
+                    except BaseException as error:  # sys.exit() included
                         outcomes.append(self._failure(error))
         except Hang:
             outcomes.append(Raised("Hang", f"no answer within {self._timeout:g} s", named=False))
@@ -130,7 +134,7 @@ class ApiTarget:
         """Forget the manager."""
         self._manager = None
 
-    def _failure(self, error: Exception) -> Outcome:
+    def _failure(self, error: BaseException) -> Outcome:
         if any(cls.__name__ in self._refusals for cls in type(error).__mro__):
             return Refused(type(error).__name__)
         frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -144,10 +148,10 @@ class ApiTarget:
         self._live.append(operation.seq)
         if isinstance(table, list):
             self._lists.append(table)
-        return Returned(list(table) if isinstance(table, (list, tuple)) else table)
+        return Returned(_plain(table))
 
     def _append(self, operation: Append) -> Outcome:
-        return Returned(self._manager.append_slot(operation.seq, operation.token))
+        return Returned(_plain(self._manager.append_slot(operation.seq, operation.token)))
 
     def _free(self, operation: Free) -> Outcome:
         self._manager.free(operation.seq)
@@ -155,10 +159,10 @@ class ApiTarget:
         return Returned()
 
     def _slot(self, operation: Slot) -> Outcome:
-        return Returned(self._manager.slot(operation.seq, operation.pos))
+        return Returned(_plain(self._manager.slot(operation.seq, operation.pos)))
 
     def _can_allocate(self, operation: CanAllocate) -> Outcome:
-        return Returned(self._manager.can_allocate(operation.num_tokens))
+        return Returned(_plain(self._manager.can_allocate(operation.num_tokens)))
 
     def _observe(self, _: Observe) -> Outcome:
         manager, offers = self._manager, self.capabilities
@@ -166,12 +170,13 @@ class ApiTarget:
         if "block_table" in offers:
             read = {seq: manager.block_table(seq) for seq in self._live}
             self._lists += [table for table in read.values() if isinstance(table, list)]
-            tables = {seq: tuple(t) if isinstance(t, list) else t for seq, t in read.items()}
+            plain = {seq: _plain(table) for seq, table in read.items()}
+            tables = {seq: tuple(table) if type(table) is list else table for seq, table in plain.items()}
         free = manager.num_free_blocks
         return Observed(
-            num_free_blocks=free() if callable(free) else free,
+            num_free_blocks=_plain(free() if callable(free) else free),
             tables=tables,
-            cached={seq: manager.num_cached_tokens(seq) for seq in self._live},
+            cached={seq: _plain(manager.num_cached_tokens(seq)) for seq in self._live},
             state=as_state(manager.observe()) if "observe" in offers else None,
         )
 
@@ -187,7 +192,28 @@ class ApiTarget:
             args[-1] = _failing(args[-1], call.fail_at)
         method = getattr(self._manager, call.method)
         result = method(*args) if callable(method) else method
-        return Returned(list(result) if isinstance(result, (list, tuple)) else result)
+        return Returned(_plain(result))
+
+
+def _plain(value: Any) -> Any:
+    """An answer as what JSON can hold, so that it is the same here and from a child process.
+
+    Integers of other libraries become integers, lists are copied, anything strange becomes its repr.
+    """
+    kind = type(value)
+    if kind is int:
+        return value if _LEAST <= value <= _MOST else repr(value)
+    if value is None or kind in (bool, str) or (kind is float and math.isfinite(value)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [item if type(item) is int and _LEAST <= item <= _MOST else _plain(item) for item in value]
+    try:
+        return _plain(operator.index(value))
+    except TypeError:
+        return repr(value)
+
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def as_state(observation: Any) -> State:
@@ -246,7 +272,7 @@ def _failing(items: Sequence[Any], at: int) -> Iterator[Any]:
         yield item
 
 
-def _is_named(error: Exception) -> bool:
+def _is_named(error: BaseException) -> bool:
     return type(error).__module__ != "builtins" or isinstance(error, _NAMED)
 
 

@@ -25,6 +25,9 @@ from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec, profile_named
 NOT_FETCHED = 4
 """Exit code of `kvaudit fetch` where the engine could not be had: no network, no such version, ..."""
 
+_INTERRUPTED = 130
+"""Exit code of a shell's command that Ctrl-C has ended."""
+
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -235,6 +238,9 @@ def _muffled() -> Iterator[Console]:
     try:
         with contextlib.redirect_stdout(printed):
             yield console
+    except KeyboardInterrupt:  # an audit that has begun ends with its report instead
+        _say("error", "interrupted before the audit had begun")
+        raise typer.Exit(_INTERRUPTED) from None
     finally:
         if printed.lines:
             _say("note", f"the target printed {printed.lines:,} lines to standard output, first: {printed.first!r:.80}")
@@ -268,9 +274,6 @@ def main() -> None:
     except (UsageError, TargetError) as error:
         _say("error", str(error))
         sys.exit(USAGE)
-    except KeyboardInterrupt:
-        _say("error", "interrupted before the audit had begun")
-        sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes at exit
         sys.exit(USAGE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 from kvaudit.errors import TargetError
@@ -13,6 +12,9 @@ from kvspec.variants import Variants
 
 _UNKNOWN = object()
 """Stands for the key of an identity that has never been seen with one: equals nothing."""
+
+_NO_KEY = identity(None, (), ("no key",))
+"""Stands for None where a key is due: equals no identity."""
 
 
 class Keys:
@@ -28,8 +30,7 @@ class Keys:
             return
         for block, h in change.registered:
             key = state.block_hash[block] if block < len(state.block_hash) else None
-            if not isinstance(key, Hashable):
-                raise TargetError(f"observe() gives {key!r:.80} as a key in 'block_hash': keys are to be hashable")
+            _check_key(key, "block_hash")
             if key is not None and key not in self._identity_of and h not in self._key_of:
                 self._identity_of[key] = h
                 self._key_of[h] = key
@@ -88,8 +89,16 @@ def _are_records(state: State, due: Ledger, keys: Keys) -> bool:
     )
 
 
-def check_sense(state: State) -> None:
-    """Raises TargetError if numbers are no integers: that is a broken observe(), not a broken manager."""
+def check_sense(state: State, num_blocks: int) -> None:
+    """Raises TargetError if it cannot be the state of any such pool: a broken observe() is no broken manager."""
+    check_types(state)
+    for name, listed in (("ref", state.ref), ("block_hash", state.block_hash)):
+        if listed is not None and len(listed) != num_blocks:
+            raise TargetError(f"observe() gives {len(listed)} entries in {name!r}, where {num_blocks} blocks are")
+
+
+def check_types(state: State) -> None:
+    """Raises TargetError if numbers are no integers, or keys not hashable."""
     numbers = {
         "free": state.free,
         "evictable": state.evictable,
@@ -102,31 +111,55 @@ def check_sense(state: State) -> None:
     for name, values in numbers.items():
         for value in values or ():
             if type(value) is not int:
-                raise TargetError(f"observe() gives {value!r:.80} in {name!r}, where a number is due")
+                raise TargetError(f"observe() gives {_short(value)} in {name!r}, where a number is due")
+    keys = {"block_hash": state.block_hash, "hashes": [key for chain in (state.hashes or {}).values() for key in chain]}
+    for name, found in keys.items():
+        for key in found or ():
+            _check_key(key, name)
+
+
+def _check_key(key: Any, name: str) -> None:
+    try:
+        hash(key)
+    except TypeError:
+        raise TargetError(f"observe() gives {_short(key)} as a key in {name!r}: keys are to be hashable") from None
+
+
+def _short(thing: Any) -> str:
+    return f"{thing!r:.80}"
 
 
 def as_ledger(state: State, due: Ledger, keys: Keys) -> Ledger:
     """What was seen as a ledger, so that obligations can be evaluated on it; what cannot be seen is as is due."""
-    sequences: dict[Any, Sequence] = dict(due.sequences)
-    for seen in (state.tables, state.tokens, state.hashes, state.cached):
-        if seen is not None:
-            sequences = {name: sequences.get(name, Sequence((), (), (), 0)) for name in seen}
-    for name, record in sequences.items():
-        hashes = (state.hashes or {}).get(name)
-        sequences[name] = Sequence(
-            (state.tables or {}).get(name, record.table),
-            (state.tokens or {}).get(name, record.tokens),
-            record.chain if hashes is None else tuple(h for h in map(keys.meaning, hashes) if h is not None),
-            (state.cached or {}).get(name, record.num_cached_tokens),
-        )
     mapping = due.hash_to_block
     if state.hash_to_block is not None:
-        mapping = {h: b for key, b in state.hash_to_block.items() if (h := keys.meaning(key)) is not None}
+        mapping = {keys.meaning(key) or _NO_KEY: b for key, b in state.hash_to_block.items()}
     return due._replace(
         free=due.free if state.free is None else state.free,
         evictable=due.evictable if state.evictable is None else state.evictable,
         ref=due.ref if state.ref is None else state.ref,
         block_hash=due.block_hash if state.block_hash is None else tuple(map(keys.meaning, state.block_hash)),
         hash_to_block=mapping,
-        sequences=sequences,
+        sequences=_records(state, due, keys),
     )
+
+
+def _records(state: State, due: Ledger, keys: Keys) -> dict[Any, Sequence]:
+    """Live is who has every record that can be seen, and who has any though he is not to have one."""
+    given: tuple[dict[Any, Any] | None, ...] = (state.tables, state.tokens, state.hashes, state.cached)
+    seen = [records for records in given if records is not None]
+    names: list[Any] = [name for name in due.sequences if all(name in records for records in seen)]
+    names += dict.fromkeys(name for records in seen for name in records if name not in due.sequences)
+    found = {}
+    for name in names:
+        record = due.sequences.get(name, Sequence((), (), (), 0))
+        chain = record.chain
+        if state.hashes is not None:
+            chain = tuple(keys.meaning(key) or _NO_KEY for key in state.hashes.get(name, ()))
+        found[name] = Sequence(
+            (state.tables or {}).get(name, record.table),
+            (state.tokens or {}).get(name, record.tokens),
+            chain,
+            (state.cached or {}).get(name, record.num_cached_tokens),
+        )
+    return found

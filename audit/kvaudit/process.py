@@ -37,6 +37,9 @@ _MAX_LINE_BYTES = 64 * 2**20
 _STDERR_LINES = 20
 _GRACE_S = 2.0
 
+_REQUIRED = ("allocate", "append_slot", "free")
+"""Without the reads of `kvaudit.api.REQUIRED` a program can be audited, but the audit is inconclusive."""
+
 _decoder = msgspec.json.Decoder(Answer)
 
 
@@ -60,6 +63,7 @@ class ProcessTarget:
         self._label = label or " ".join(command)
         self._timeout = timeout
         self._buffer = bytearray()
+        self._asked = ""
         self._stderr: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
         try:
             self._process = subprocess.Popen(
@@ -84,6 +88,9 @@ class ProcessTarget:
                 raise self._broken(f"answered start with {type(started).__name__.lower()}")
             if started.protocol != VERSION:
                 raise TargetError(f"{self._label} speaks protocol {started.protocol}, this kvaudit speaks {VERSION}")
+            lacking = [name for name in _REQUIRED if name not in started.capabilities]
+            if lacking:
+                raise TargetError(f"{self._label} lacks {', '.join(lacking)}: nothing can be audited without")
         except BaseException:
             self.close()
             raise
@@ -138,11 +145,10 @@ class ProcessTarget:
 
     def _ask(self, question: Question, timeout: float) -> Answer:
         assert self._process.stdin is not None
-        try:
+        self._asked = type(question).__name__.lower()
+        with contextlib.suppress(OSError):  # it has ended: perhaps not without a word
             self._process.stdin.write(msgspec.json.encode(question) + b"\n")
             self._process.stdin.flush()
-        except (BrokenPipeError, OSError, ValueError):
-            raise self._broken("ended") from None
         line = self._read_line(timeout)
         try:
             return _decoder.decode(line)
@@ -165,10 +171,10 @@ class ProcessTarget:
                 raise self._broken(f"sent more than {_MAX_LINE_BYTES >> 20} MiB without an end of line")
             left = deadline - time.monotonic()
             if left <= 0 or not self._selector.select(left):
-                raise self._broken(f"gave no answer within {timeout:g} s")
+                raise self._broken(f"gave no answer to {self._asked!r} within {timeout:g} s")
             chunk = os.read(self._process.stdout.fileno(), 1 << 16)
             if not chunk:
-                raise self._broken("ended")
+                raise self._broken(f"ended where an answer to {self._asked!r} was due")
             self._buffer += chunk
 
     def _keep_stderr(self) -> None:

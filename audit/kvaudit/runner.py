@@ -132,9 +132,9 @@ class Audit(Driver):
 
     def run(self) -> Report:
         """Run to the end of the budget, or to Ctrl-C, and return what was found out."""
-        self._emit(Begun(self._header()))
         interrupted = False
         try:
+            self._emit(Begun(self._header()))
             self._replay_saved()
             self._play_witnesses()
             self._try_misuse()

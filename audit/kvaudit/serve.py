@@ -14,6 +14,7 @@ import msgspec
 
 from kvaudit.api import ApiTarget, encode_line
 from kvaudit.errors import TargetError, UsageError
+from kvaudit.observation import check_types
 from kvaudit.protocol import Failed, Observed, Open, Opened, Outcome, Question, Ran, Run, Start, Started, Stop
 from kvaudit.targets import load_in_process
 
@@ -61,7 +62,8 @@ def main() -> None:
 def _answer(target: ApiTarget, question: Any) -> msgspec.Struct:
     if isinstance(question, Open):
         return target.open(question.pool) or Opened()
-    assert isinstance(question, Run)
+    if not isinstance(question, Run):
+        return Failed("ProtocolError", f"{type(question).__name__.lower()} is asked once, at the beginning")
     try:
         return Ran([_on_the_wire(outcome) for outcome in target.run(question.program)])
     except TargetError as error:
@@ -73,6 +75,7 @@ def _on_the_wire(outcome: Outcome) -> Outcome:
     if not isinstance(outcome, Observed) or outcome.state is None:
         return outcome
     state = outcome.state
+    check_types(state)  # here the message can still say what it is about
     keyed: dict[str, Any] = {}
     if state.block_hash is not None:
         keyed["block_hash"] = tuple(map(_plain, state.block_hash))
@@ -88,7 +91,11 @@ def _plain(key: Any) -> str | None:
 
 
 def _send(stream: BinaryIO, message: msgspec.Struct) -> None:
-    stream.write(encode_line(message))
+    try:
+        line = encode_line(message)
+    except (OverflowError, ValueError, TypeError) as error:
+        line = encode_line(Failed(type(error).__name__, f"its answer cannot be sent: {error}"))
+    stream.write(line)
     stream.flush()
 
 

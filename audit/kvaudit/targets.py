@@ -111,7 +111,7 @@ class TargetSpec:
         for refusal in self.refusals:
             command += ["--refusal", refusal]
         # The child's own limit rings first; ours is for a child that cannot even ring.
-        return ProcessTarget(command, timeout=self.timeout + 5, label=text, hidden=self._hidden())
+        return ProcessTarget(command, timeout=self.timeout + 5, label=text or repr(text), hidden=self._hidden())
 
 
 def load_in_process(
@@ -134,13 +134,19 @@ def load_in_process(
     for part in class_name.split("."):
         manager = getattr(manager, part, None)
     if manager is None:
-        classes = sorted(n for n, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__)
+        classes = sorted(name for name, value in vars(module).items() if _is_candidate(value, module.__name__))
         raise UsageError(f"{module_name} has no {class_name}; its classes are: {', '.join(classes) or 'none'}")
     if not callable(manager):
         raise UsageError(f"{path} is no class but {manager!r:.60}")
     version = str(getattr(sys.modules.get(module_name.partition(".")[0]), "__version__", ""))
     profile = "strict" if text == "kvblocks" else "seed"
     return ApiTarget(manager, name=text, version=version, profile=profile, refusals=refusals, timeout=timeout)
+
+
+def _is_candidate(value: Any, module: str) -> bool:
+    """A class of that module's package that may be meant as a target."""
+    own = isinstance(value, type) and value.__module__.partition(".")[0] == module.partition(".")[0]
+    return own and not issubclass(value, BaseException)
 
 
 def _load_engine(name: str, source: str | None, refusals: frozenset[str], timeout: float) -> ApiTarget:

@@ -68,6 +68,7 @@ class Terminal:
         elif isinstance(event, Ended):
             self._bar.stop()
             self._console.print(_report(event.report))
+            self._console.print(_last_line(event.report), soft_wrap=True)
 
     def _progress(self, event: Progress) -> None:
         rate = event.steps / event.seconds if event.seconds else 0
@@ -157,7 +158,7 @@ def _report(report: Report) -> RenderableType:
     counts += [f"{name} failed {count(times, 'more time')}, not made small" for name, times in report.more.items()]
     if counts:
         parts += [Text("; ".join(counts) + ".", style="dim")]
-    return Group(*parts, _last_line(report))
+    return Group(*parts)
 
 
 def _goals(report: Report) -> RenderableType:
@@ -169,7 +170,7 @@ def _goals(report: Report) -> RenderableType:
     return text
 
 
-def _last_line(report: Report) -> RenderableType:
+def _last_line(report: Report) -> Text:
     held = sum(row.verdict == HOLDS for row in report.rows)
     rate = f"{report.steps / report.seconds:,.0f}/s" if report.seconds else ""
     ran = f"{report.steps:,} steps in {report.executions:,} executions, {report.seconds:.1f} s, {rate}"

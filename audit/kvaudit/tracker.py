@@ -93,7 +93,7 @@ class Tracker:
             found.add("whole prompt cached")
         known = {h.tokens for h in before.hash_to_block}
         if any(h.tokens in known and h not in before.hash_to_block for h in chain):
-            found.add("same content, other prefix")
+            found.add("another prefix")
         if any(h in before.hash_to_block for h in chain[hits + 1 : match_limit(len(tokens), size)]):
             found.add("gap in the cache")
         for live in before.sequences.values() if before.enable_prefix_cache else ():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+import uuid
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,25 +69,40 @@ class Said(NamedTuple):
         return " ".join((self.out + self.err).split())
 
 
-def kvaudit(*arguments: str, cwd: Path, timeout: float = 60.0, path: Iterable[Path] = ()) -> Said:
+def kvaudit(*arguments: str, cwd: Path, timeout: float = 60.0) -> Said:
     """Run `kvaudit ARGUMENTS` in its own process, and check what is never to happen."""
+    environment = environment_with_mark()
     run = subprocess.run(
         [sys.executable, "-m", "kvaudit", *arguments],
         cwd=cwd,
-        env=environment(path),
+        env=environment,
         capture_output=True,
         text=True,
         timeout=timeout,
         stdin=subprocess.DEVNULL,
     )
+    assert not left(environment)
     said = Said(run.returncode, run.stdout, run.stderr)
     assert "Traceback" not in said.all, said.all
     assert "bug of kvaudit" not in said.all, said.all
     return said
 
 
-def environment(path: Iterable[Path] = ()) -> dict[str, str]:
-    """The environment of a command: a wide terminal, and nothing of the tests' own."""
+def environment_with_mark() -> dict[str, str]:
+    """The environment of a command: a wide terminal, nothing of the tests' own, and a mark that children inherit."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("KVAUDIT", "PYTHON"))}
-    found = [*map(str, path)]
-    return {**clean, "COLUMNS": "200", "NO_COLOR": "1", **({"PYTHONPATH": os.pathsep.join(found)} if found else {})}
+    return {**clean, "COLUMNS": "200", "NO_COLOR": "1", MARK: uuid.uuid4().hex}
+
+
+MARK = "TEST_OF_KVAUDIT"
+
+
+def left(environment: dict[str, str]) -> list[str]:
+    """The processes that still run in that environment; none can be found where there is no /proc."""
+    mark = f"{MARK}={environment[MARK]}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ends while we look
+            if mark in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().decode())
+    return found

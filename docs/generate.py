@@ -1,0 +1,109 @@
+"""Writes the pages that repeat a registry: docs/obligations.md and docs/goals.md.
+
+    python docs/generate.py
+
+`tests/house/test_docs.py` checks that what is committed is current.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kvaudit import words
+from kvaudit.goals import GOALS, Goal
+from kvspec import SPEC_VERSION
+from kvspec.obligations import LEDGER, OBLIGATIONS, Obligation
+from kvspec.variants import AFFECTS
+
+
+def pages() -> dict[str, str]:
+    """The generated pages by file name."""
+    return {"obligations.md": obligations_page(), "goals.md": goals_page()}
+
+
+def obligations_page() -> str:
+    """Every obligation: what must hold, what a user sees when it does not, and what must be observable."""
+    lines = [
+        "# Obligations",
+        "",
+        f"What a block manager owes to those who use it; version {SPEC_VERSION} of the specification. This page is written by",
+        "`docs/generate.py` from [`kvspec.obligations`](../spec/kvspec/obligations.py).",
+        "",
+        "*I* are invariants: they hold between any two operations. *O* are what operations do, frame included. *K* speak of",
+        "the KV cache itself. `bs` is the block size; an *identity* stands for a whole prefix that ends with a full block.",
+        "",
+        "| id | in short | if broken |",
+        "|---|---|---|",
+        *(f"| [{o.id}](#{o.id.lower()}) | {o.title} | {o.symptom} |" for o in OBLIGATIONS.values()),
+    ]
+    for obligation in OBLIGATIONS.values():
+        lines += ["", *_obligation(obligation)]
+    return "\n".join(lines) + "\n"
+
+
+def _obligation(obligation: Obligation) -> list[str]:
+    lines = [f"## {obligation.id}", "", f"**{_sentence(obligation.title)}** {_sentence(obligation.statement)}", ""]
+    lines.append(f"- If broken: {obligation.symptom}.")
+    lines.append(f"- Checked in full with: {_needs(obligation)}.")
+    if obligation.weaker:
+        lines.append(f"- Without it: {obligation.weaker}.")
+    kinds = [kind for kind, affected in AFFECTS.items() if obligation.id in affected]
+    if kinds:
+        lines.append(f"- [Variants](profiles.md) that change the rule: {', '.join(f'`{kind}`' for kind in kinds)}.")
+    goals = [goal.id for goal in GOALS if obligation.id in goal.supports]
+    if goals:
+        lines.append(f"- Rests on the [reach goals](goals.md): {', '.join(goals)}.")
+    return lines
+
+
+def _needs(obligation: Obligation) -> str:
+    names = ["`observe()`" if need == LEDGER else f"`{need}`" for need in sorted(obligation.needs)]
+    return " and ".join(names) or "the three operations alone"
+
+
+def _sentence(text: str) -> str:
+    """A statement as a sentence; the words of code that it begins with keep their letters."""
+    first = text.partition(" ")[0]
+    return (text if "_" in first or "[" in first or "(" in first else text[0].upper() + text[1:]) + "."
+
+
+def goals_page() -> str:
+    """Every reach goal with its witness."""
+    lines = [
+        "# Reach goals",
+        "",
+        "Situations that an audit has to have met before its verdict means anything: where one of them was never met, the",
+        "obligations that rest on it are `not reached` and the audit is inconclusive. Each has a *witness*, a program that",
+        "meets it on every manager that follows the specification. Witnesses are played first, then varied. This page is",
+        "written by `docs/generate.py` from [`kvaudit.goals`](../audit/kvaudit/goals.py).",
+    ]
+    for goal in GOALS:
+        lines += ["", *_goal(goal)]
+    return "\n".join(lines) + "\n"
+
+
+def _goal(goal: Goal) -> list[str]:
+    pool = goal.witness.pool
+    blocks, tokens = words.count(pool.num_blocks, "block"), words.count(pool.block_size, "token")
+    off = "" if pool.enable_prefix_cache else ", prefix cache off"
+    only = " Only where duplicates are `keep old`." if goal.needs_keep_old else ""
+    return [
+        f"## {goal.id}",
+        "",
+        f"{_sentence(goal.statement)} Supports {', '.join(goal.supports)}.{only}",
+        "",
+        "```",
+        f"# {blocks} of {tokens}{off}",
+        *map(words.call, goal.witness.program),
+        "```",
+    ]
+
+
+def main() -> None:
+    """Write the pages beside this file."""
+    for name, text in pages().items():
+        (Path(__file__).parent / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

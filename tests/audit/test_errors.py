@@ -1,0 +1,179 @@
+"""Whatever is wrong with a command or a target is said in a message that a stranger understands.
+
+Never a traceback, and no process is left: `audit.auditing.kvaudit` checks both of every command.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.auditing import MINIATURES, kvaudit
+from kvaudit.errors import TargetError
+from kvaudit.process import ProcessTarget
+
+FEW = ("--max-steps", "150", "--timeout", "0.2", "-x")
+
+NOT_LOADED = {
+    "syntax": ("def allocate(:\n", "could not be imported: SyntaxError"),
+    "missing module": ("import no_such_module\n", "No module named 'no_such_module'. Is it installed"),
+    "sys.exit": ("import sys\nsys.exit(3)\n", "could not be imported: SystemExit: 3"),
+    "exception": ("raise ValueError('boo')\n", "could not be imported: ValueError: boo"),
+    "empty": ("", "has no Manager; its classes are: none"),
+    "another name": ("class Blocks: pass\n", "has no Manager; its classes are: Blocks"),
+    "no class": ("Manager = 5\n", "is no class but 5"),
+}
+ISOLATED = pytest.mark.parametrize("flags", [(), ("--isolate",)], ids=["in process", "isolated"])
+
+
+@pytest.mark.parametrize("name", NOT_LOADED)
+def test_a_file_that_is_no_target(name: str, tmp_path: Path) -> None:
+    text, fragment = NOT_LOADED[name]
+    (tmp_path / "blocks.py").write_text(text, encoding="utf-8")
+    for flags in ((), ("--isolate",)):
+        said = kvaudit("run", "blocks.py:Manager", *flags, cwd=tmp_path)
+        assert (said.code, said.out) == (2, "")
+        assert fragment in said.all
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        ("run nowhere.py:Manager", "no file nowhere.py"),
+        ("run nowhere", "no target 'nowhere'. A target is kvblocks, an engine"),
+        ("run ''", "no target ''"),
+        ("run '' --isolate", "no target ''"),
+        ("run no.such.module:Manager", "No module named 'no'"),
+        ("run kvblocks:Nobody", "kvblocks has no Nobody; its classes are: BlockManager"),
+        ("run kvblocks:BlockManager.nobody", "has no BlockManager.nobody"),
+        ("run MINI:Lacking", "lacks append_slot, free, num_free_blocks, num_cached_tokens"),
+        ("run MINI:RaisesInConstructor", "could not make a pool of 6 blocks of 2 tokens (prefix cache on): Run"),
+        ("run MINI:RaisesInConstructor --isolate", "RuntimeError: no GPU found"),
+        ("run MINI:HangsInConstructor --timeout 0.3", "the constructor did not return within 0.3 s"),
+        ("run MINI:HangsInConstructor --timeout 0.3 --isolate", "the constructor did not return within 0.3 s"),
+        ("run MINI:Dies --isolate --max-steps 150", "(exit status 7) its stderr ends: about to die"),
+        ("run MINI:ObservesNothing", "observe() gives {}"),
+        ("run MINI:ObservesNothing --isolate", "Run with --black-box"),
+        ("run kvblocks --profile sturdy", "no profile 'sturdy': there are seed, strict"),
+        ("run kvblocks --max-steps 0", "Invalid value for '--max-steps'"),
+        ("run kvblocks --max-steps many", "Invalid value for '--max-steps'"),
+        ("run kvblocks --max-time -1", "Invalid value for '--max-time'"),
+        ("run kvblocks --timeout 0", "Invalid value for '--timeout'"),
+        ("run kvblocks --json no/such/folder/report.json", "--json no/such/folder/report.json: No such file"),
+        ("run kvblocks --source .", "--source is for engines"),
+        ("run kvblocks --no-such-option", "No such option: --no-such-option"),
+        ("run vllm==9.9.9", "vllm==9.9.9 has not been fetched: kvaudit fetch vllm==9.9.9"),
+        ("run cmd:", "cmd: is followed by a program and its arguments"),
+        ("""run "cmd:'" """, "is no command line: No closing quotation"),
+        ("run cmd:no-such-program", "no-such-program could not be started: No such file"),
+        ("run cmd:true", "true ended where an answer to 'start' was due (exit status 0)"),
+        ("run 'cmd:echo hello'", "echo sent a line that is no answer (JSON is malformed"),
+        ("run cmd:cat", "cat sent a line that is no answer"),
+        ("replay nowhere.jsonl", "nowhere.jsonl cannot be read: No such file"),
+        ("replay .", "cannot be read: Is a directory"),
+        ("obligations Z9", "no obligation 'Z9': there are I1, I2"),
+        ("fetch vllm", "'vllm' names no version: for example kvaudit fetch vllm==0.33.0"),
+        ("audit kvblocks", "No such command 'audit'"),
+    ],
+)
+def test_what_cannot_be_done(arguments: str, fragment: str, tmp_path: Path) -> None:
+    said = kvaudit(*shlex.split(arguments.replace("MINI", str(MINIATURES))), cwd=tmp_path)
+    assert said.code == 2, said
+    assert fragment in said.all
+
+
+def started(**changed: Any) -> str:
+    """Prints the first answer of a good target, with changes."""
+    offers = ["allocate", "append_slot", "free", "num_free_blocks", "num_cached_tokens"]
+    answer = {"type": "started", "name": "x", "capabilities": offers, **changed}
+    return f"print({json.dumps(answer)!r}, flush=True)\n"
+
+
+PEERS = {
+    "another protocol": (started(protocol=9), "speaks protocol 9, this kvaudit speaks 1"),
+    "an answer that is not due": ("""print('{"type":"opened"}', flush=True)""", "answered start with opened"),
+    "a failure": (
+        """print('{"type":"failed","error":"E","message":"no disk"}', flush=True)""",
+        "started: no disk",
+    ),
+    "half a line": ("""sys.stdout.write('{"type":')""", "ended where an answer to 'start' was due (exit status 0)"),
+    "its last words": ("sys.exit('no such device')", "(exit status 1) its stderr ends: no such device"),
+    "offers nothing": (started(capabilities=[]), "lacks allocate, append_slot, free"),
+    "a profile of its own": (started(profile="own"), "no profile 'own'"),
+    "not ready": (started() + """print('{"type":"ran","outcomes":[]}', flush=True)""", "answered open with ran"),
+    "too few outcomes": (
+        started() + """print('{"type":"opened"}\\n{"type":"ran","outcomes":[]}', flush=True)""",
+        "operations with 0 outcomes",
+    ),
+    "gone": (started() + """print('{"type":"opened"}', flush=True)""", "ended where an answer to 'run' was due"),
+}
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_a_program_that_does_not_keep_to_the_protocol(name: str, tmp_path: Path) -> None:
+    code, fragment = PEERS[name]
+    (tmp_path / "peer.py").write_text(f"import sys\nsys.stdin.readline()\n{code}\n", encoding="utf-8")
+    command = shlex.join([sys.executable, "peer.py"])
+    said = kvaudit("run", f"cmd:{command}", cwd=tmp_path)
+    assert said.code == 2, said
+    assert fragment in said.all
+
+
+@pytest.mark.parametrize("code", ["input()", "print('half a line', end='', flush=True); input()"])
+def test_a_program_that_does_not_answer(code: str) -> None:
+    with pytest.raises(TargetError, match=r"peer gave no answer to 'start' within 0.2 s"):
+        ProcessTarget([sys.executable, "-c", f"input(); {code}"], start_timeout=0.2, label="peer")
+
+
+@ISOLATED
+@pytest.mark.parametrize(
+    ("name", "fragment"),
+    [
+        ("HangsInAppend", "a legal call hangs: no answer within 0.2 s"),
+        ("HangsInObserve", "a legal call hangs: no answer within 0.2 s"),
+        ("Exits", "a legal call raised SystemExit: no block"),
+        ("RefusesInItsOwnWords", "Is it meant as a refusal? --refusal PoolExhausted"),
+        ("RefusesEverything", "refused, with"),
+        ("RefusesFree", "free was refused"),
+        ("ReadsRaise", "a legal call raised ZeroDivisionError: division by zero (miniatures.py:"),
+    ],
+)
+def test_a_target_that_misbehaves_is_at_fault(name: str, fragment: str, flags: tuple[str, ...], tmp_path: Path) -> None:
+    said = kvaudit("run", f"{MINIATURES}:{name}", *FEW, *flags, cwd=tmp_path)
+    assert said.code == 1, said
+    assert "O2 is violated" in said.all
+    assert fragment in said.all
+
+
+def test_a_refusal_of_another_name_can_be_named(tmp_path: Path) -> None:
+    named = ("--refusal", "PoolExhausted")
+    for flags in ((), ("--isolate",)):
+        said = kvaudit("run", f"{MINIATURES}:RefusesInItsOwnWords", *named, *flags, "--max-steps", "800", cwd=tmp_path)
+        assert said.code == 0, said
+
+
+def test_a_call_that_hears_no_alarm_ends_with_its_process(tmp_path: Path) -> None:
+    said = kvaudit("run", f"{MINIATURES}:CannotBeRung", "--isolate", *FEW, cwd=tmp_path)
+    assert said.code == 2
+    assert "gave no answer to 'run' within" in said.all
+
+
+@ISOLATED
+def test_a_target_that_prints(flags: tuple[str, ...], tmp_path: Path) -> None:
+    said = kvaudit("run", f"{MINIATURES}:Prints", *flags, "--max-steps", "800", cwd=tmp_path)
+    assert said.code == 0, said
+    assert "allocating" not in said.out
+    if not flags:
+        assert "note: the target printed" in said.err
+        assert "first: 'allocating" in said.err
+
+
+def test_a_child_that_prints_below_python(tmp_path: Path) -> None:
+    said = kvaudit("run", f"{MINIATURES}:PrintsBelow", "--isolate", "--max-steps", "800", cwd=tmp_path)
+    assert (said.code, said.err) == (0, "")
+    assert '"ran"' not in said.out

@@ -1,0 +1,74 @@
+"""Every goal is reached by its witness, rests on real obligations, and can be missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from audit.auditing import audit, target_of
+from kvaudit.execution import Execution
+from kvaudit.goals import GOALS, Goal, goals_of
+from kvaudit.profiles import PROFILES, STRICT, Profile
+from kvaudit.protocol import Allocate, Append
+from kvaudit.report import INCONCLUSIVE, NOT_REACHED
+from kvaudit.targets import TargetSpec
+from kvaudit.tracker import Tracker
+from kvspec.obligations import OBLIGATIONS
+
+each_goal = pytest.mark.parametrize("goal", GOALS, ids=lambda goal: goal.id)
+
+
+def reached(goal: Goal, profile: Profile = STRICT) -> Iterator[set[str]]:
+    """What each operation of the witness reaches on kvblocks; all of them are legal."""
+    execution, tracker = Execution(TargetSpec("kvblocks").start(), goal.witness.pool, profile), Tracker()
+    for operation in goal.witness.program:
+        assert execution.is_legal(operation)
+        assert not execution.apply(operation).breaches
+        yield tracker.reached(execution.played[-1])
+
+
+@each_goal
+def test_the_witness_reaches_its_goal(goal: Goal) -> None:
+    assert goal.id in set().union(*reached(goal))
+
+
+@each_goal
+def test_the_witness_uses_symbols_that_every_alphabet_has(goal: Goal) -> None:
+    for operation in goal.witness.program:
+        tokens = operation.tokens if isinstance(operation, Allocate) else ()
+        tokens += (operation.token,) if isinstance(operation, Append) else ()
+        assert all(0 <= token <= 8 for token in tokens)
+
+
+@each_goal
+def test_it_supports_obligations_that_there_are(goal: Goal) -> None:
+    assert goal.supports
+    assert len(set(goal.supports)) == len(goal.supports)
+    assert set(goal.supports) <= set(OBLIGATIONS)
+
+
+def test_ids_and_statements_are_unique() -> None:
+    assert len({goal.id for goal in GOALS}) == len({goal.statement for goal in GOALS}) == len(GOALS)
+
+
+def test_every_verdict_on_an_obligation_rests_on_some_goal() -> None:
+    without_situation = {"O10", "O11"}  # misuse is tried by itself, and reads follow every step
+    assert set(OBLIGATIONS) - {name for goal in GOALS for name in goal.supports} == without_situation
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
+def test_a_profile_leaves_out_only_what_cannot_happen_under_it(profile: Profile) -> None:
+    left_out = {goal.id for goal in GOALS} - {goal.id for goal in goals_of(profile)}
+    keeps_all = profile.variants.duplicates == "keep all"
+    assert left_out == ({"gap in the cache", "evicted its own"} if keeps_all else set())
+
+
+def test_a_goal_that_is_missed_leaves_its_obligations_open() -> None:
+    from second.manager import SecondManager
+
+    report = audit(target_of(SecondManager), max_steps=1)
+    assert report.exit_code == INCONCLUSIVE
+    assert "the goal 'cache off' was not reached" in report.reasons
+    [o9] = [row for row in report.rows if row.obligation == "O9"]
+    assert (o9.verdict, o9.detail) == (NOT_REACHED, "not met: cache off")

@@ -1,0 +1,59 @@
+"""Ctrl-C ends an audit with what was found so far, and leaves nothing running."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from audit.auditing import MINIATURES, environment_with_mark, left
+
+
+def interrupted(*arguments: str, cwd: Path, after: str) -> tuple[int, str, str]:
+    """Run `kvaudit ARGUMENTS`, interrupt it once a line with `after` has come, and check that nothing is left."""
+    environment = {**environment_with_mark(), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "kvaudit", *arguments, "--max-time", "60"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        seen = ""
+        for line in process.stdout:
+            seen += line
+            if after in line:
+                break
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        try:
+            rest, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert not left(environment)
+    assert "Traceback" not in errors
+    return process.returncode, " ".join((seen + rest).split()), errors
+
+
+@pytest.mark.parametrize("flags", [(), ("--isolate",)], ids=["in process", "isolated"])
+def test_what_was_found_so_far_is_shown(flags: tuple[str, ...], tmp_path: Path) -> None:
+    code, shown, errors = interrupted("run", "kvblocks", *flags, cwd=tmp_path, after="assumed")
+    assert (code, errors) == (3, "")
+    assert "kvblocks: inconclusive: interrupted" in shown
+    assert "obligations hold" in shown
+
+
+@pytest.mark.parametrize("flags", [(), ("--isolate",)], ids=["in process", "isolated"])
+def test_what_was_violated_counts(flags: tuple[str, ...], tmp_path: Path) -> None:
+    name = f"{MINIATURES}:RefusesEverything"
+    code, shown, errors = interrupted("run", name, *flags, cwd=tmp_path, after="reproduce")
+    assert (code, errors) == (1, "")
+    assert "RefusesEverything: violated: O2" in shown
+
+
+def test_a_call_that_hangs_is_interrupted(tmp_path: Path) -> None:
+    name = f"{MINIATURES}:HangsInConstructor"
+    code, shown, _ = interrupted("run", name, "--timeout", "50", cwd=tmp_path, after="assumed")
+    assert code == 3
+    assert "interrupted" in shown

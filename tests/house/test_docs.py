@@ -1,0 +1,118 @@
+"""The documentation says what is so: generated pages are current, links lead somewhere, and examples do what is claimed."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kvaudit.profiles import SEED
+from kvaudit.report import CONFORMS, VIOLATION, Report
+from kvaudit.runner import Audit, Options
+from kvaudit.targets import TargetSpec
+
+REPOSITORY = Path(__file__).parents[2]
+DOCS = REPOSITORY / "docs"
+PAGES = sorted([*REPOSITORY.glob("*.md"), *DOCS.glob("*.md")])
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def blocks_of(page: str, language: str) -> list[str]:
+    """The code blocks of a page in that language."""
+    return re.findall(rf"```{language}\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_generated_pages_are_current() -> None:
+    for name, text in generator().pages().items():
+        assert (DOCS / name).read_text(encoding="utf-8") == text, "run: python docs/generate.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#\s]+)", text):
+        if not link.startswith("https://"):
+            assert (page.parent / link).exists(), link
+    for anchor in re.findall(r"\]\(#([^)]+)\)", text):
+        assert re.search(rf"^#+ {anchor}$", text, re.IGNORECASE | re.MULTILINE), anchor
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    assert [page.name for page in PAGES if page.parent == DOCS and f"({page.name})" not in index] == ["index.md"]
+
+
+def test_the_readme_runs() -> None:
+    assert doctest.testfile(str(REPOSITORY / "README.md"), module_relative=False).failed == 0
+
+
+# --- the quickstart ------------------------------------------------------------------------------------------
+
+
+def audited(code: str, folder: Path, **options: int) -> Report:
+    (folder / "blocks.py").write_text(code, encoding="utf-8")
+    target = TargetSpec(f"{folder / 'blocks.py'}:Blocks").start()
+    return Audit(target, TargetSpec("blocks.py:Blocks"), SEED, Options(**options), lambda event: None).run()
+
+
+def test_the_quickstart_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", sys.path[:])  # the folder of a target is put before the others
+    code, first_fix, fix, observe = blocks_of("quickstart.md", "python")
+
+    def with_take(method: str) -> str:
+        return re.sub(r"    def _take.*?\n(?=\n    def )", lambda _: method, code, flags=re.DOTALL)
+
+    found = audited(code, tmp_path, max_steps=2_000)
+    assert found.exit_code == VIOLATION
+    assert {finding.obligation for finding in found.findings} == {"K1"}
+    found = audited(with_take(first_fix), tmp_path, max_steps=2_000)
+    assert found.exit_code == VIOLATION
+    assert {finding.obligation for finding in found.findings} == {"O4", "O2"}
+    assert audited(with_take(fix), tmp_path, max_steps=2_000).exit_code == CONFORMS
+    found = audited(f"{with_take(fix)}\n{observe}", tmp_path, max_steps=2_000)
+    assert found.exit_code == CONFORMS
+    assert [row.obligation for row in found.rows if row.verdict == "not observable"] == ["O3"]
+    found = audited(f"{code}\n{observe}", tmp_path, max_steps=2_000)
+    assert {finding.obligation for finding in found.findings} == {"I3"}
+
+
+# --- the protocol --------------------------------------------------------------------------------------------
+
+
+def test_the_exchange_is_what_kvblocks_says() -> None:
+    exchange = next(block for block in blocks_of("protocol.md", "") if block.startswith("> "))
+    lines = exchange.splitlines()
+    asked = "".join(f"{line[2:]}\n" for line in lines if line.startswith("> "))
+    command = [sys.executable, "-m", "kvaudit.serve", "kvblocks"]
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=60, check=True)
+    expected = [json.loads(line[2:]) for line in lines if line.startswith("< ")]
+    assert [json.loads(line) for line in done.stdout.splitlines()] == expected
+
+
+def test_the_program_conforms(tmp_path: Path) -> None:
+    code, _, fix, _ = blocks_of("quickstart.md", "python")
+    fixed = re.sub(r"    def _take.*?\n(?=\n    def )", lambda _: fix, code, flags=re.DOTALL)
+    (tmp_path / "blocks.py").write_text(fixed, encoding="utf-8")
+    [program] = blocks_of("protocol.md", "python")
+    (tmp_path / "serve_blocks.py").write_text(program, encoding="utf-8")
+    spec = TargetSpec(f"cmd:{sys.executable} {tmp_path / 'serve_blocks.py'}")
+    target = spec.start()
+    try:
+        report = Audit(target, spec, SEED, Options(max_steps=1_000), lambda event: None).run()
+    finally:
+        target.close()
+    assert report.exit_code == CONFORMS
