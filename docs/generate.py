@@ -15,6 +15,25 @@ from kvspec import SPEC_VERSION
 from kvspec.obligations import LEDGER, OBLIGATIONS, Obligation
 from kvspec.variants import AFFECTS
 
+_OBLIGATIONS = """\
+# Obligations
+
+What a block manager owes to those who use it; version {version} of the specification. This page is written by
+`docs/generate.py` from [`kvspec.obligations`](../spec/kvspec/obligations.py).
+
+*I* are invariants: they hold between any two operations. *O* are what operations do, frame included. *K* speak of the
+KV cache itself. `bs` is the block size; an *identity* stands for a whole prefix that ends with a full block.
+"""
+
+_GOALS = """\
+# Reach goals
+
+Situations that an audit has to have met before its verdict means anything: where one of them was never met, the
+obligations that rest on it are `not reached` and the audit is inconclusive. Each has a *witness*, a program that meets
+it on every manager that follows the specification. Witnesses are played first, then varied. This page is written by
+`docs/generate.py` from [`kvaudit.goals`](../audit/kvaudit/goals.py).
+"""
+
 
 def pages() -> dict[str, str]:
     """The generated pages by file name."""
@@ -23,19 +42,8 @@ def pages() -> dict[str, str]:
 
 def obligations_page() -> str:
     """Every obligation: what must hold, what a user sees when it does not, and what must be observable."""
-    lines = [
-        "# Obligations",
-        "",
-        f"What a block manager owes to those who use it; version {SPEC_VERSION} of the specification. This page is written by",
-        "`docs/generate.py` from [`kvspec.obligations`](../spec/kvspec/obligations.py).",
-        "",
-        "*I* are invariants: they hold between any two operations. *O* are what operations do, frame included. *K* speak of",
-        "the KV cache itself. `bs` is the block size; an *identity* stands for a whole prefix that ends with a full block.",
-        "",
-        "| id | in short | if broken |",
-        "|---|---|---|",
-        *(f"| [{o.id}](#{o.id.lower()}) | {o.title} | {o.symptom} |" for o in OBLIGATIONS.values()),
-    ]
+    rows = [f"| [{o.id}](#{o.id.lower()}) | {o.title} | {o.symptom} |" for o in OBLIGATIONS.values()]
+    lines = [_OBLIGATIONS.format(version=SPEC_VERSION), "| id | in short | if broken |", "|---|---|---|", *rows]
     for obligation in OBLIGATIONS.values():
         lines += ["", *_obligation(obligation)]
     return "\n".join(lines) + "\n"
@@ -69,14 +77,7 @@ def _sentence(text: str) -> str:
 
 def goals_page() -> str:
     """Every reach goal with its witness."""
-    lines = [
-        "# Reach goals",
-        "",
-        "Situations that an audit has to have met before its verdict means anything: where one of them was never met, the",
-        "obligations that rest on it are `not reached` and the audit is inconclusive. Each has a *witness*, a program that",
-        "meets it on every manager that follows the specification. Witnesses are played first, then varied. This page is",
-        "written by `docs/generate.py` from [`kvaudit.goals`](../audit/kvaudit/goals.py).",
-    ]
+    lines = [_GOALS.rstrip()]
     for goal in GOALS:
         lines += ["", *_goal(goal)]
     return "\n".join(lines) + "\n"

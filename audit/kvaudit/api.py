@@ -232,8 +232,8 @@ def as_state(observation: Any) -> State:
                 values[i] = copied(values[i])
     except (TypeError, AttributeError, ValueError):
         raise TargetError(
-            f"observe() gives {values[i]!r:.80} for {list(_COPIED)[i]!r}: it is to be a mapping, or an object with attributes, "
-            f"of {', '.join(_COPIED)}. Leave out what cannot be seen, or run with --black-box."
+            f"observe() gives {values[i]!r:.80} for {list(_COPIED)[i]!r}: it is to be a mapping, or an object with "
+            f"attributes, of {', '.join(_COPIED)}. Leave out what cannot be seen, or run with --black-box."
         ) from None
     state = State(*values)
     if state == _NOTHING_SEEN:

@@ -194,10 +194,8 @@ def obligations(
     table = Table(box=None, padding=(0, 2, 1, 0), show_header=False)
     for obligation in OBLIGATIONS.values():
         if name is None or obligation.id == name.upper():
-            table.add_row(
-                f"[bold]{obligation.id}",
-                f"[bold]{escape(obligation.title)}[/]\n{escape(obligation.statement)}\n[dim]if broken: {escape(obligation.symptom)}[/]",
-            )
+            text = f"[bold]{escape(obligation.title)}[/]\n{escape(obligation.statement)}"
+            table.add_row(f"[bold]{obligation.id}", f"{text}\n[dim]if broken: {escape(obligation.symptom)}[/]")
     Console().print(table)
 
 
@@ -223,7 +221,7 @@ def _json_file(path: str | None) -> Iterator[io.BufferedIOBase | None]:
         yield sys.stdout.buffer  # type: ignore[misc]
     else:
         try:
-            file = open(path, "wb")
+            file = open(path, "wb")  # noqa: SIM115 (closed below)
         except OSError as error:
             raise UsageError(f"--json {path}: {error.strerror}") from None
         with file:

@@ -187,7 +187,7 @@ GOALS: tuple[Goal, ...] = (
         "another prefix",
         "a full block was asked for under another prefix",
         ("I7", "K1"),
-        _scenario(5, 1, _allocate("a", 0, 1, 2), _allocate("b", 3, 1, 2)),
+        _scenario(6, 1, _allocate("a", 0, 1, 2), _allocate("b", 3, 1, 2)),
     ),
     Goal(
         "partial block",

@@ -21,6 +21,7 @@ from kvaudit.breach import SEVERITY, Breach, gravest, gravity
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.execution import Execution, Played, Scenario, play
 from kvaudit.goals import goals_of
+from kvaudit.interrupt import Interrupt
 from kvaudit.machine import Driver, EndExample, run_batch
 from kvaudit.misuse import Accepted, try_misuse
 from kvaudit.profiles import Profile
@@ -129,21 +130,25 @@ class Audit(Driver):
         self._phase = "witnesses"
         self._execution: Execution | None = None
         self._tracker = Tracker()
+        self._interrupt = Interrupt()
 
     def run(self) -> Report:
         """Run to the end of the budget, or to Ctrl-C, and return what was found out."""
-        interrupted = False
-        try:
-            self._emit(Begun(self._header()))
-            self._replay_saved()
-            self._play_witnesses()
-            self._try_misuse()
-            self._generate()
-        except (_BudgetSpent, _FirstFound):
-            pass
-        except KeyboardInterrupt:
-            interrupted = True
-        report = self._report(interrupted)
+        with self._interrupt:
+            try:
+                self._emit(Begun(self._header()))
+                self._replay_saved()
+                self._play_witnesses()
+                self._try_misuse()
+                self._generate()
+            except (_BudgetSpent, _FirstFound):
+                pass
+            except KeyboardInterrupt:
+                self._interrupt.came = True
+            except Exception:
+                if not self._interrupt.came:
+                    raise  # else it is what a KeyboardInterrupt has become on its way
+        report = self._report(self._interrupt.came)
         self._emit(Ended(report))
         return report
 
@@ -245,6 +250,8 @@ class Audit(Driver):
         raise _Breached(execution)
 
     def _check_budget(self) -> None:
+        if self._interrupt.came:
+            raise _BudgetSpent
         if self._options.max_steps is not None and self._steps >= self._options.max_steps:
             raise _BudgetSpent
         limit = self._options.max_time_s
@@ -272,6 +279,8 @@ class Audit(Driver):
 
         def breaks(scenario: Scenario) -> Scenario | None:
             self._tell()
+            if self._interrupt.came:
+                return None  # as small as it is by now
             again = play(self._target, scenario, self._profile)
             if again.breaches and gravest(again.breaches).obligation == obligation:
                 return again.scenario

@@ -16,7 +16,7 @@ from second.manager import LifoManager, SecondManager
 
 @pytest.mark.parametrize("black_box", [False, True], ids=["observe", "black box"])
 def test_kvblocks_is_strict(black_box: bool) -> None:
-    report = audited(TargetSpec("kvblocks", black_box=black_box), max_steps=3_000, misuse=True)
+    report = audited(TargetSpec("kvblocks", black_box=black_box), max_steps=1_500, misuse=True)
     assert report.header.profile == "strict"
     assert ("observe" in report.header.capabilities) is not black_box
     assert not report.findings
@@ -30,19 +30,19 @@ def test_kvblocks_is_strict(black_box: bool) -> None:
 
 
 def test_another_implementation_holds_under_seed() -> None:
-    report = audit(target_of(SecondManager), max_steps=3_000, misuse=True)
+    report = audit(target_of(SecondManager), max_steps=1_500, misuse=True)
     assert (report.exit_code, report.findings) == (CONFORMS, [])
     assert "observe" not in report.header.capabilities
     assert row(report, "I2").verdict == "not observable"
 
 
 def test_another_implementation_even_is_strict() -> None:
-    assert audit(target_of(SecondManager), profile="strict", max_steps=3_000).exit_code == CONFORMS
+    assert audit(target_of(SecondManager), profile="strict", max_steps=1_500).exit_code == CONFORMS
 
 
 def test_the_order_of_the_free_list_counts_only_under_strict() -> None:
-    assert audit(target_of(LifoManager), max_steps=3_000).exit_code == CONFORMS
-    report = audit(target_of(LifoManager), profile="strict", max_steps=600)
+    assert audit(target_of(LifoManager), max_steps=1_500).exit_code == CONFORMS
+    report = audit(target_of(LifoManager), profile="strict", max_steps=250)
     assert report.exit_code == VIOLATION
     assert [found.obligation for found in report.rows if found.verdict == VIOLATED] == ["O6"]
     assert "heads the free list" in row(report, "O6").detail
@@ -50,7 +50,7 @@ def test_the_order_of_the_free_list_counts_only_under_strict() -> None:
 
 @pytest.mark.parametrize("cls", [SecondManager, LifoManager])
 def test_the_same_seed_gives_the_same_report(cls: type[SecondManager]) -> None:
-    one, two = (audit(target_of(cls), profile="strict", max_steps=700, seed=5) for _ in range(2))
+    one, two = (audit(target_of(cls), profile="strict", max_steps=300, seed=5) for _ in range(2))
     assert same(one) == same(two)
 
 

@@ -16,8 +16,9 @@ import pytest
 from audit.auditing import MINIATURES, kvaudit
 from kvaudit.errors import TargetError
 from kvaudit.process import ProcessTarget
+from kvaudit.protocol import Allocate, Append, Pool
 
-FEW = ("--max-steps", "150", "--timeout", "0.2", "-x")
+FEW = ("--max-steps", "150", "-x")
 
 NOT_LOADED = {
     "syntax": ("def allocate(:\n", "could not be imported: SyntaxError"),
@@ -131,11 +132,18 @@ def test_a_program_that_does_not_answer(code: str) -> None:
 
 
 @ISOLATED
+@pytest.mark.parametrize("name", ["HangsInAppend", "HangsInObserve"])
+def test_a_target_that_hangs_is_at_fault(name: str, flags: tuple[str, ...], tmp_path: Path) -> None:
+    said = kvaudit("run", f"{MINIATURES}:{name}", *FEW, "--timeout", "0.1", *flags, cwd=tmp_path)
+    assert said.code == 1, said
+    assert "O2 is violated" in said.all
+    assert "a legal call hangs: no answer within 0.1 s" in said.all
+
+
+@ISOLATED
 @pytest.mark.parametrize(
     ("name", "fragment"),
     [
-        ("HangsInAppend", "a legal call hangs: no answer within 0.2 s"),
-        ("HangsInObserve", "a legal call hangs: no answer within 0.2 s"),
         ("Exits", "a legal call raised SystemExit: no block"),
         ("RefusesInItsOwnWords", "Is it meant as a refusal? --refusal PoolExhausted"),
         ("RefusesEverything", "refused, with"),
@@ -157,10 +165,15 @@ def test_a_refusal_of_another_name_can_be_named(tmp_path: Path) -> None:
         assert said.code == 0, said
 
 
-def test_a_call_that_hears_no_alarm_ends_with_its_process(tmp_path: Path) -> None:
-    said = kvaudit("run", f"{MINIATURES}:CannotBeRung", "--isolate", *FEW, cwd=tmp_path)
-    assert said.code == 2
-    assert "gave no answer to 'run' within" in said.all
+def test_a_call_that_hears_no_alarm_ends_with_its_process() -> None:
+    command = [sys.executable, "-m", "kvaudit.serve", f"{MINIATURES}:CannotBeRung"]
+    target = ProcessTarget(command, timeout=0.5, label="peer")
+    try:
+        assert target.open(Pool(2, 2)) is None
+        with pytest.raises(TargetError, match=r"peer gave no answer to 'run' within 0.5 s"):
+            target.run([Allocate("a", (1,)), Append("a", 2)])
+    finally:
+        target.close()
 
 
 @ISOLATED
