@@ -79,16 +79,16 @@ def test_the_quickstart_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     found = audited(code, tmp_path)
     assert found.exit_code == VIOLATION
-    assert {finding.obligation for finding in found.findings} == {"K1"}
+    assert "K1" in {finding.obligation for finding in found.findings}
     found = audited(with_take(first_fix), tmp_path)
     assert found.exit_code == VIOLATION
-    assert {finding.obligation for finding in found.findings} == {"O4", "O2"}
+    assert {"O4", "O2"} <= {finding.obligation for finding in found.findings}
     assert audited(with_take(fix), tmp_path).exit_code == CONFORMS
     found = audited(f"{with_take(fix)}\n{observe}", tmp_path)
     assert found.exit_code == CONFORMS
     assert [row.obligation for row in found.rows if row.verdict == "not observable"] == ["O3"]
     found = audited(f"{code}\n{observe}", tmp_path)
-    assert {finding.obligation for finding in found.findings} == {"I3"}
+    assert "I3" in {finding.obligation for finding in found.findings}
 
 
 # --- the protocol --------------------------------------------------------------------------------------------
