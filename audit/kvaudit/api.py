@@ -20,6 +20,7 @@ import msgspec
 
 from kvaudit.errors import TargetError
 from kvaudit.protocol import (
+    HANG,
     Allocate,
     Append,
     Call,
@@ -107,7 +108,7 @@ class ApiTarget:
             with self._limit:
                 self._manager = self._make(pool.num_blocks, pool.block_size, pool.enable_prefix_cache)
         except Hang:
-            return Failed("Hang", f"the constructor did not return within {self._timeout:g} s", named=False)
+            return Failed(HANG, f"the constructor did not return within {self._timeout:g} s", named=False)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -127,7 +128,7 @@ class ApiTarget:
                     except BaseException as error:  # sys.exit() included
                         outcomes.append(self._failure(error))
         except Hang:
-            outcomes.append(Raised("Hang", f"no answer within {self._timeout:g} s", named=False))
+            outcomes.append(Raised(HANG, f"no answer within {self._timeout:g} s", named=False))
         return outcomes
 
     def close(self) -> None:

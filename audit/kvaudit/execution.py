@@ -10,7 +10,7 @@ from kvaudit.breach import Breach
 from kvaudit.errors import TargetError
 from kvaudit.oracle import Judgement, Oracle
 from kvaudit.profiles import Profile
-from kvaudit.protocol import Allocate, Free, Mutation, Observe, Outcome, Pool, Program
+from kvaudit.protocol import Allocate, Free, Mutation, Observe, Outcome, Pool, Program, is_hang
 from kvaudit.targets import Target
 
 
@@ -44,6 +44,7 @@ class Execution:
         self.target = target
         self.oracle = Oracle(pool, profile, target.capabilities)
         self.played: list[Played] = []
+        self.hangs = False  # the last operation, or a read after it, did not return in time
 
     @property
     def breaches(self) -> tuple[Breach, ...]:
@@ -64,7 +65,8 @@ class Execution:
         """Play one legal operation on the target and judge it."""
         outcomes = self.target.run(self.oracle.ask(operation))
         judgement = self.oracle.judge(operation, outcomes)
-        if judgement.breaches:
+        self.hangs = is_hang(outcomes[-1])
+        if judgement.breaches and not self.hangs:
             judgement = self._told_apart(operation, judgement, outcomes[-1])
         self.played.append(Played(operation, judgement))
         return judgement

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kvaudit.protocol import Allocate, Append, Call, Failed, Free, Observe, Operation, Pool, Raised, Refused
+from kvaudit.protocol import Allocate, Append, Call, Failed, Free, Observe, Operation, Pool, Raised, Refused, is_hang
 from kvaudit.targets import Target
 
 _POOL = Pool(4, 2)
@@ -86,7 +86,7 @@ def _bad_call(target: Target, setup: tuple[Operation, ...], call: Call) -> str:
     if failed is not None:
         return f"the pool could not be made: {failed.error}"
     outcomes = target.run([*setup, Observe(), call, Observe()])
-    if isinstance(outcomes[-1], Raised) and outcomes[-1].error == "Hang":
+    if is_hang(outcomes[-1]):
         return "hangs"
     before, answer, after = outcomes[-3:]
     if isinstance(answer, Raised):

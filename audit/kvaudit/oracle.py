@@ -124,7 +124,7 @@ class Oracle:
         cached = None
         step: Step | None = None
         if isinstance(answer, Raised):
-            refused = False
+            refused = _refuses(before, operation)
             breaches.append(Breach("O2", words.unexpected(answer)))
         elif isinstance(operation, Allocate):
             if isinstance(answer, Returned):
@@ -319,3 +319,15 @@ class Oracle:
                     free = words.count(self.ledger.num_free_blocks, "block")
                     what = f"can_allocate({read.num_tokens}) is to be {fits}, not {words.short(answer)}: {free} free"
                     breaches.append(Breach("O3", what))
+
+
+def _refuses(ledger: Ledger, operation: Mutation) -> bool:
+    """Whether the specification, left to its own choices, refuses an operation."""
+    try:
+        if isinstance(operation, Allocate):
+            operations.allocate(ledger, operation.seq, operation.tokens)
+        elif isinstance(operation, Append):
+            operations.append_slot(ledger, operation.seq, operation.token)
+    except OutOfBlocks:
+        return True
+    return False

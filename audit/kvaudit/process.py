@@ -25,12 +25,12 @@ from kvaudit.protocol import (
     Outcome,
     Pool,
     Question,
-    Raised,
     Ran,
     Run,
     Start,
     Started,
     Stop,
+    is_hang,
 )
 
 _MAX_LINE_BYTES = 64 * 2**20
@@ -118,8 +118,7 @@ class ProcessTarget:
         if not isinstance(answer, Ran):
             raise self._broken(f"answered run with {type(answer).__name__.lower()}")
         outcomes = answer.outcomes
-        hung = bool(outcomes) and isinstance(outcomes[-1], Raised) and outcomes[-1].error == "Hang"
-        if len(outcomes) != len(program) and not hung:
+        if len(outcomes) != len(program) and not (outcomes and is_hang(outcomes[-1])):
             raise self._broken(f"answered {len(program)} operations with {len(outcomes)} outcomes")
         return outcomes
 

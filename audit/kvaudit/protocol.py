@@ -109,6 +109,10 @@ class Refused(_Outcome, frozen=True):
     error: str = "OutOfBlocks"
 
 
+HANG = "Hang"
+"""The error of a call that did not return in time. It ends the program."""
+
+
 class Raised(_Outcome, frozen=True):
     """The operation ended in an exception that is no refusal. `named`: its class says what was wrong."""
 
@@ -116,6 +120,11 @@ class Raised(_Outcome, frozen=True):
     message: str = ""
     named: bool = True
     where: str = ""
+
+
+def is_hang(outcome: Any) -> bool:
+    """Whether this ended a program early: the target did not answer in time."""
+    return isinstance(outcome, Raised) and outcome.error == HANG
 
 
 class State(msgspec.Struct, frozen=True):

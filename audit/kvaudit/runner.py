@@ -46,7 +46,7 @@ from kvaudit.report import (
     Row,
     StepShown,
 )
-from kvaudit.shrink import shrink
+from kvaudit.shrink import MAX_PLAYS, shrink
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.trace import FORMAT, TraceHeader, read_trace, write_trace
 from kvaudit.tracker import Tracker
@@ -59,6 +59,7 @@ DEFAULT_SEED = 0
 _PROGRESS_EVERY_S = 0.1
 _SHAPES_PER_OBLIGATION = 3
 _REPEATS_BEFORE_MUTED = 3
+_PATIENCE_WITH_HANGS_S = 30.0
 _ESSENTIAL = {"K1": "num_cached_tokens", "O1": "num_free_blocks", "I4": "num_free_blocks"}
 """Without these no verdict is worth its name."""
 
@@ -286,7 +287,8 @@ class Audit(Driver):
                 return again.scenario
             return None
 
-        small = shrink(execution.scenario, breaks)
+        hangs = execution.hangs
+        small = shrink(execution.scenario, breaks, max_plays=self._plays_for_hang() if hangs else MAX_PLAYS)
         again = play(self._target, small, self._profile)
         if not again.breaches:
             raise TargetError(
@@ -303,8 +305,12 @@ class Audit(Driver):
         finding = self._finding(again)
         group.shapes[shape] = finding
         self._emit(Found(finding))
-        if self._options.stop_at_first:
+        if self._options.stop_at_first or hangs:  # whoever hangs once mostly hangs again
             raise _FirstFound
+
+    def _plays_for_hang(self) -> int:
+        """So many plays as take half a minute if each of them hangs."""
+        return int(_PATIENCE_WITH_HANGS_S / self._spec.timeout)
 
     def _finding(self, execution: Execution) -> Finding:
         main = gravest(execution.breaches)
@@ -380,7 +386,9 @@ class Audit(Driver):
             for name, method in _ESSENTIAL.items()
             if method not in self._target.capabilities
         ]
-        reasons += [f"the goal {goal!r} was not reached" for goal, count in self._goals.items() if not count]
+        missed = [goal for goal, count in self._goals.items() if not count]
+        if missed:
+            reasons.append(f"{len(missed)} of {len(self._goals)} reach goals never met")
         if interrupted:
             reasons.insert(0, "interrupted")
         if set(violated) - ({"O10"} if not self._options.misuse else set()):

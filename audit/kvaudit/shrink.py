@@ -16,7 +16,10 @@ Breaks = Callable[[Scenario], Scenario | None]
 """Plays a scenario; the part of it up to the breach if it still breaks the same obligation, else None."""
 
 
-def shrink(scenario: Scenario, breaks: Breaks, max_plays: int = 2_000) -> Scenario:
+MAX_PLAYS = 2_000
+
+
+def shrink(scenario: Scenario, breaks: Breaks, max_plays: int = MAX_PLAYS) -> Scenario:
     """The smallest scenario found: greedily fewer operations, fewer tokens, a smaller pool, plainer tokens.
 
     Every accepted candidate is smaller in `_size`, so it ends. Cost: at most `max_plays` plays.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kvaudit.protocol import Allocate, Append, Mutation, Observed, Outcome, Raised, Refused, Returned, State
+from kvaudit.protocol import Allocate, Append, Mutation, Observed, Outcome, Raised, Refused, Returned, State, is_hang
 from kvspec.ledger import Ledger
 from kvspec.operations import available, blocks_for, full_chain, run_of_hits
 
@@ -49,7 +49,7 @@ def came(judgement: Judgement) -> str:
     if isinstance(answer, Refused):
         return f"refused ({answer.error})"
     if isinstance(answer, Raised):
-        return f"raised {answer.error}"
+        return "no answer" if is_hang(answer) else f"raised {answer.error}"
     if value(answer) is None:
         return "freed" if judgement.cached is None else "None"
     cached = f", {short(judgement.cached)} cached" if judgement.cached is not None else ""
@@ -60,7 +60,7 @@ def unexpected(outcome: Outcome) -> str:
     """An outcome that a legal call has not: an exception that is no refusal, or a read that is refused."""
     if not isinstance(outcome, Raised):
         return f"a read was answered with {short(outcome)}"
-    if outcome.error == "Hang":
+    if is_hang(outcome):
         return f"a legal call hangs: {outcome.message}"
     said = f"{outcome.error}: {outcome.message}" if outcome.message else outcome.error
     where = f" ({outcome.where})" if outcome.where else ""

@@ -69,6 +69,6 @@ def test_a_goal_that_is_missed_leaves_its_obligations_open() -> None:
 
     report = audit(target_of(SecondManager), max_steps=1)
     assert report.exit_code == INCONCLUSIVE
-    assert "the goal 'cache off' was not reached" in report.reasons
+    assert any("never met" in reason for reason in report.reasons)
     [o9] = [row for row in report.rows if row.obligation == "O9"]
     assert (o9.verdict, o9.detail) == (NOT_REACHED, "not met: cache off")
