@@ -85,7 +85,7 @@ part_demo() {
     say "kvblocks, the manager in this repository, conforms:"
     step kvblocks kvaudit run kvblocks --max-steps 2000
     say "The same manager with one planted bug is caught (exit status 1 is what we want here):"
-    step -e 1 "planted bug" kvaudit run "$BUG"
+    step -e 1 "planted bug" kvaudit run "$BUG" --black-box --max-steps 2000
     say "A real engine, from its published wheel:"
     audit_engine --max-steps 2000
 }
@@ -230,5 +230,8 @@ set_up
 if [ $# = 0 ]; then
     run_all
 else
-    run_part "$@"
+    if run_part "$@"; then code=0; else code=1; fi
+    printf '\n%s%-7s %-7s %7s  %s%s\n' "$bold" part result seconds found "$plain"
+    rows "$1"
+    exit $code
 fi

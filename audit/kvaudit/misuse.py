@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kvaudit.protocol import Allocate, Append, Call, Failed, Free, Observe, Operation, Pool, Raised, Refused, is_hang
+from kvaudit.protocol import (
+    Allocate,
+    Append,
+    Call,
+    Failed,
+    Free,
+    Observe,
+    Operation,
+    Pool,
+    Raised,
+    Refused,
+    Unsupported,
+    is_hang,
+)
 from kvaudit.targets import Target
 
 _POOL = Pool(4, 2)
@@ -65,10 +78,12 @@ def try_misuse(target: Target, on_try: Callable[[], None] = lambda: None) -> tup
     accepted: list[Accepted] = []
     count = 0
     for misuse in _kinds(target.capabilities):
-        count += 1
         on_try()
         call = misuse.call
         how = _bad_pool(target, call) if isinstance(call, Pool) else _bad_call(target, misuse.setup, call)
+        if how is None:
+            continue
+        count += 1
         if how:
             accepted.append(Accepted(misuse.what, how))
     return count, accepted
@@ -81,7 +96,8 @@ def _bad_pool(target: Target, pool: Pool) -> str:
     return "" if failed.named else f"ends in {failed.error}"
 
 
-def _bad_call(target: Target, setup: tuple[Operation, ...], call: Call) -> str:
+def _bad_call(target: Target, setup: tuple[Operation, ...], call: Call) -> str | None:
+    """How a call was not refused cleanly; empty if it was, None if the target cannot make it."""
     failed: Failed | None = target.open(_POOL)
     if failed is not None:
         return f"the pool could not be made: {failed.error}"
@@ -89,6 +105,8 @@ def _bad_call(target: Target, setup: tuple[Operation, ...], call: Call) -> str:
     if is_hang(outcomes[-1]):
         return "hangs"
     before, answer, after = outcomes[-3:]
+    if isinstance(answer, Unsupported):
+        return None
     if isinstance(answer, Raised):
         if not answer.named:
             return f"ends in {answer.error}"

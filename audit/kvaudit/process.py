@@ -83,7 +83,9 @@ class ProcessTarget:
         try:
             started = self._ask(Start(), start_timeout)
             if isinstance(started, Failed):
-                raise TargetError(f"{self._label} could not be started: {started.message}")
+                if started.error in ("TargetError", "UsageError"):  # from a child of ours: it names itself
+                    raise TargetError(started.message)
+                raise TargetError(f"{self._label} could not be started: {started.message or started.error}")
             if not isinstance(started, Started):
                 raise self._broken(f"answered start with {type(started).__name__.lower()}")
             if started.protocol != VERSION:

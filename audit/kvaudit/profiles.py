@@ -37,13 +37,13 @@ _VLLM_NOTES = (
 )
 VLLM = Profile(
     "vllm",
-    "vLLM: every copy of equal content can be hit, and blocks without content are taken first",
+    "every copy of equal content can be hit, and blocks without content are taken first",
     Variants(free_list="any order", duplicates="keep all"),
     notes=_VLLM_NOTES,
 )
 VLLM_ONE_QUEUE = Profile(
     "vllm-one-queue",
-    "older vLLM: every copy of equal content can be hit, and free and cached blocks wait in one queue",
+    "every copy of equal content can be hit, and free and cached blocks wait in one queue",
     Variants(free_list="any order", take_from="one queue", duplicates="keep all"),
     notes=_VLLM_NOTES,
 )

@@ -153,7 +153,11 @@ class Observed(_Outcome, frozen=True):
     state: State | None = None
 
 
-Outcome = Returned | Refused | Raised | Observed
+class Unsupported(_Outcome, frozen=True):
+    """The answer to a raw call that the program cannot make: of this kind of misuse nothing is said."""
+
+
+Outcome = Returned | Refused | Raised | Observed | Unsupported
 
 
 # --- messages ----------------------------------------------------------------------------------------------

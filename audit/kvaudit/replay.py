@@ -18,7 +18,8 @@ def replay(target: Target, header: TraceHeader, scenario: Scenario, profile: Pro
     execution = play(target, scenario, profile)
     pool = scenario.pool
     cache = "on" if pool.enable_prefix_cache else "off"
-    console.print(f"{target.name}: {pool.num_blocks} blocks of {pool.block_size} tokens, prefix cache {cache}")
+    size = f"{words.count(pool.num_blocks, 'block')} of {words.count(pool.block_size, 'token')}"
+    console.print(f"{target.name}: {size}, prefix cache {cache}", markup=False, highlight=False, soft_wrap=True)
     for number, (operation, judgement) in enumerate(execution.played, start=1):
         expected = f"   (expected: {words.expected(operation, judgement)})" if judgement.breaches else ""
         line = f"{number:3}  {words.call(operation)} -> {words.came(judgement)}{expected}"

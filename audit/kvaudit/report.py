@@ -8,6 +8,7 @@ HOLDS = "holds"
 VIOLATED = "violated"
 NOT_OBSERVABLE = "not observable"
 NOT_REACHED = "not reached"
+TRUSTING = "trusting"
 
 CONFORMS, VIOLATION, USAGE, INCONCLUSIVE = 0, 1, 2, 3
 """Exit codes."""
@@ -79,7 +80,11 @@ class GoalCount(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Everything that an audit found out. `more`: further failures of an obligation, which were not made small."""
+    """Everything that an audit found out.
+
+    more: further failures of an obligation, which were not made small. cut_short: why the audit ended before its
+    budget, if it did. reasons: why it is inconclusive, if it is.
+    """
 
     header: Header
     rows: list[Row]
@@ -89,7 +94,7 @@ class Report(msgspec.Struct, frozen=True):
     steps: int
     executions: int
     seconds: float
-    interrupted: bool
+    cut_short: str
     reasons: list[str]
     exit_code: int
 

@@ -32,6 +32,7 @@ from kvaudit.report import (
     INCONCLUSIVE,
     NOT_OBSERVABLE,
     NOT_REACHED,
+    TRUSTING,
     VIOLATED,
     VIOLATION,
     Begun,
@@ -85,8 +86,8 @@ class _BudgetSpent(BaseException):
     """Ends a batch. Not an Exception, so that Hypothesis passes it on untouched."""
 
 
-class _FirstFound(BaseException):
-    """Ends the audit at the first finding."""
+class _CutShort(BaseException):
+    """Ends the audit before its budget; the message says why."""
 
 
 class _Breached(BaseException):
@@ -135,6 +136,7 @@ class Audit(Driver):
 
     def run(self) -> Report:
         """Run to the end of the budget, or to Ctrl-C, and return what was found out."""
+        cut_short = ""
         with self._interrupt:
             try:
                 self._emit(Begun(self._header()))
@@ -142,14 +144,16 @@ class Audit(Driver):
                 self._play_witnesses()
                 self._try_misuse()
                 self._generate()
-            except (_BudgetSpent, _FirstFound):
+            except _BudgetSpent:
                 pass
+            except _CutShort as cut:
+                cut_short = str(cut)
             except KeyboardInterrupt:
                 self._interrupt.came = True
             except Exception:
                 if not self._interrupt.came:
                     raise  # else it is what a KeyboardInterrupt has become on its way
-        report = self._report(self._interrupt.came)
+        report = self._report("interrupted" if self._interrupt.came else cut_short)
         self._emit(Ended(report))
         return report
 
@@ -305,8 +309,10 @@ class Audit(Driver):
         finding = self._finding(again)
         group.shapes[shape] = finding
         self._emit(Found(finding))
-        if self._options.stop_at_first or hangs:  # whoever hangs once mostly hangs again
-            raise _FirstFound
+        if hangs:  # whoever hangs once mostly hangs again
+            raise _CutShort("ended because the target hangs")
+        if self._options.stop_at_first:
+            raise _CutShort("ended at the first finding")
 
     def _plays_for_hang(self) -> int:
         """So many plays as take half a minute if each of them hangs."""
@@ -373,7 +379,7 @@ class Audit(Driver):
             spec=SPEC_VERSION,
         )
 
-    def _report(self, interrupted: bool) -> Report:
+    def _report(self, cut_short: str) -> Report:
         rows = [self._row(name) for name in OBLIGATIONS]
         findings = [
             msgspec.structs.replace(finding, count=group.counts[shape])
@@ -389,9 +395,9 @@ class Audit(Driver):
         missed = [goal for goal, count in self._goals.items() if not count]
         if missed:
             reasons.append(f"{len(missed)} of {len(self._goals)} reach goals never met")
-        if interrupted:
-            reasons.insert(0, "interrupted")
-        if set(violated) - ({"O10"} if not self._options.misuse else set()):
+        if cut_short:
+            reasons.insert(0, cut_short)
+        if violated:
             exit_code = VIOLATION
         else:
             exit_code = INCONCLUSIVE if reasons else CONFORMS
@@ -404,7 +410,7 @@ class Audit(Driver):
             steps=self._steps,
             executions=self._executions,
             seconds=round(time.monotonic() - self._began, 3),
-            interrupted=interrupted,
+            cut_short=cut_short,
             reasons=reasons,
             exit_code=exit_code,
         )
@@ -452,10 +458,16 @@ class Audit(Driver):
         if self._misuse is None:
             return Row("O10", title, statement, NOT_REACHED, "", "misuse was not tried")
         count, accepted = self._misuse
+        if not count:
+            return Row("O10", title, statement, NOT_OBSERVABLE, "", "the target cannot make such calls")
         if not accepted:
             return Row("O10", title, statement, HOLDS, f"strict: {count} kinds of misuse", "")
-        listed = "; ".join(f"{a.what}: {a.how}" for a in accepted)
-        return Row("O10", title, statement, VIOLATED, f"trusting: {len(accepted)} of {count} kinds of misuse", listed)
+        kinds: dict[str, list[str]] = {}
+        for misuse in accepted:
+            kinds.setdefault(misuse.how, []).append(misuse.what)
+        listed = "\n".join(f"{how}: {'; '.join(what)}" for how, what in kinds.items())
+        form = f"{len(accepted)} of {count} kinds of misuse get through"
+        return Row("O10", title, statement, VIOLATED if self._options.misuse else TRUSTING, form, listed)
 
 
 def _details(breaches: tuple[Breach, ...]) -> list[str]:

@@ -16,6 +16,7 @@ from kvaudit.profiles import PROFILES
 from kvaudit.report import (
     CONFORMS,
     HOLDS,
+    NOT_REACHED,
     VERDICTS,
     VIOLATED,
     VIOLATION,
@@ -92,7 +93,7 @@ def _header(header: Header) -> RenderableType:
             grid.add_row(name, escape(value))
 
     row("target", f"{header.target} {header.version}" if header.version not in header.target else header.target)
-    row("profile", f"{header.profile}: {PROFILES[header.profile].summary}")
+    row("profile", f"{header.profile} ({PROFILES[header.profile].summary})")
     budget = f"{header.max_steps:,} steps" if header.max_steps is not None else "no limit of steps"
     row("budget", budget + (f", {header.max_time_s:g} s" if header.max_time_s is not None else ""))
     row("seed", str(header.seed))
@@ -144,6 +145,8 @@ def _report(report: Report) -> RenderableType:
     rows.add_column(no_wrap=True)
     rows.add_column(overflow="fold")
     for row in report.rows:
+        if row.verdict == NOT_REACHED and report.cut_short:
+            continue
         style = _STYLES.get(row.verdict, "yellow")
         says = Text(row.title)
         if row.form:
@@ -165,7 +168,7 @@ def _goals(report: Report) -> RenderableType:
     met = ", ".join(f"{goal.id} {goal.count:,}" for goal in report.goals if goal.count)
     text = Text(f"reach goals and how often each was met: {met or 'none'}", style="dim")
     for goal in report.goals:
-        if not goal.count:
+        if not goal.count and not report.cut_short:
             text.append(f"\nnever met: {goal.id}: {goal.statement}", style="yellow")
     return text
 
@@ -178,6 +181,8 @@ def _last_line(report: Report) -> Text:
     line = Text.assemble((f"{report.header.target}: {VERDICTS[report.exit_code]}", style))
     if report.exit_code == VIOLATION:
         line.append(f": {', '.join(row.obligation for row in report.rows if row.verdict == VIOLATED)}", style)
+        if report.cut_short:
+            line.append(f"; {report.cut_short}")
     elif report.reasons:
         line.append(f": {'; '.join(report.reasons)}")
     line.append(f" ({held} of {len(report.rows)} obligations hold; {ran})", "dim")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING, Any
 
 from kvaudit.protocol import Allocate, Append, Mutation, Observed, Outcome, Raised, Refused, Returned, State, is_hang
@@ -64,7 +65,8 @@ def unexpected(outcome: Outcome) -> str:
         return f"a legal call hangs: {outcome.message}"
     said = f"{outcome.error}: {outcome.message}" if outcome.message else outcome.error
     where = f" ({outcome.where})" if outcome.where else ""
-    return f"a legal call raised {said}{where}. Is it meant as a refusal? --refusal {outcome.error}"
+    own = "" if hasattr(builtins, outcome.error) else f". Is it meant as a refusal? --refusal {outcome.error}"
+    return f"a legal call raised {said}{where}{own}"
 
 
 def ledgers_differ(due: Ledger, seen: Ledger) -> str:

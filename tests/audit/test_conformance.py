@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from audit.auditing import audit, audited, row, same, target_of
 from kvaudit.api import ApiTarget
@@ -52,6 +55,15 @@ def test_the_order_of_the_free_list_counts_only_under_strict() -> None:
 def test_the_same_seed_gives_the_same_report(cls: type[SecondManager]) -> None:
     one, two = (audit(target_of(cls), profile="strict", max_steps=300, seed=5) for _ in range(2))
     assert same(one) == same(two)
+
+
+def test_a_run_depends_on_no_source_file_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hypothesis would draw numbers from the source files around: another installation, other examples."""
+    monkeypatch.chdir(tmp_path)
+    here = same(audit(target_of(SecondManager), max_steps=500))
+    monkeypatch.setattr(providers, "_get_local_constants", lambda: Constants(integers={1, 2, 3, 5, 7, 11}))
+    assert same(audit(target_of(SecondManager), max_steps=500)) == here
+    assert not list(tmp_path.iterdir())
 
 
 class Recorder(ApiTarget):

@@ -34,7 +34,7 @@ def test_json_is_a_report(tmp_path: Path) -> None:
     assert (report.header.target, report.header.seed, report.header.max_steps) == (BROKEN, 4, 300)
     assert [found.obligation for found in report.rows] == list(OBLIGATIONS)
     assert row(report, "O6").verdict == VIOLATED
-    assert not report.interrupted
+    assert not report.cut_short
     for finding in report.findings:
         check_finding(finding)
         assert finding.obligation in OBLIGATIONS
