@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import signal
 import threading
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any
 
@@ -121,7 +121,7 @@ class ApiTarget:
                     except TargetError:
                         raise
                     except Exception as error:
-                        outcomes.append(self._failure(error))
+                        outcomes.append(self.failure(error))
         except Hang:
             outcomes.append(Raised("Hang", f"no answer within {self._timeout:g} s", named=False))
         return outcomes
@@ -130,12 +130,26 @@ class ApiTarget:
         """Forget the manager."""
         self._manager = None
 
-    def _failure(self, error: Exception) -> Outcome:
+    @property
+    def manager(self) -> Any:
+        """The manager of the open pool."""
+        return self._manager
+
+    @property
+    def time_limit(self) -> AbstractContextManager[None]:
+        """Raises Hang in a block that takes longer than one program may."""
+        self._limit.arm()
+        return self._limit
+
+    def adopt(self, manager: Any, live: Iterable[str]) -> None:
+        """Go on with this manager in place of the open one; `live` are the ids of its live sequences."""
+        self._manager, self._live, self._lists = manager, list(live), []
+
+    def failure(self, error: Exception) -> Refused | Raised:
+        """The outcome of a call that ended in an exception."""
         if any(cls.__name__ in self._refusals for cls in type(error).__mro__):
             return Refused(type(error).__name__)
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"
-        return Raised(type(error).__name__, str(error), _is_named(error), where)
+        return Raised(type(error).__name__, str(error), _is_named(error), _where(error))
 
     def _allocate(self, operation: Allocate) -> Outcome:
         tokens = list(operation.tokens)
@@ -244,6 +258,17 @@ def _failing(items: Sequence[Any], at: int) -> Iterator[Any]:
         if i == at:
             raise ValueError("the caller's token ids cannot be iterated to the end")
         yield item
+
+
+def _where(error: Exception) -> str:
+    """The line that raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    code = trace.tb_frame.f_code
+    return f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} in {code.co_name}"
 
 
 def _is_named(error: Exception) -> bool:

@@ -1,0 +1,449 @@
+"""Breadth-first search over every operation sequence on one pool, specification and target in lockstep."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import signal
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from kvaudit.api import ApiTarget, Hang
+from kvaudit.breach import Breach
+from kvaudit.execution import Scenario, play
+from kvaudit.explore.canonical import Symmetries, canonical
+from kvaudit.explore.moves import Alphabet, moves, sequence_ids
+from kvaudit.explore.probes import accepted, misuses, reads, wrong_read
+from kvaudit.explore.subject import REFUSED, Done, Subject, Unfit, Wrong, renamed
+from kvaudit.profiles import Profile
+from kvaudit.protocol import Allocate, Append, Mutation, Observe, Observed, Pool, Program
+from kvaudit.targets import Target
+from kvspec.ledger import Ledger, empty_ledger
+from kvspec.logic import Finite, LedgerView
+from kvspec.obligations import broken_by_state
+
+TOKEN_IDS: Alphabet = (0, 65536, 1, 2**31, 256, 2**32 - 1, 255, 65537)
+"""Token ids that are easily confused: equal in 8, 16 or 31 bits, or extreme."""
+
+BLOCKS, SEQUENCES, TOKENS, MAPPINGS = "blocks", "sequences", "tokens", "mappings"
+"""What a search may take to make no difference: block numbers, sequence ids, token ids, the order of mappings."""
+
+_CHUNK = 16
+
+
+class Node(NamedTuple):
+    """A state that was reached: how, and what brings the target there (a snapshot, or a program)."""
+
+    index: int
+    origin: int
+    op: Mutation | None
+    key: Hashable
+    ledger: Ledger
+    held: Any
+
+
+class Failure(NamedTuple):
+    """Something wrong at a state, or after one more operation. `misuse`: in words what was accepted."""
+
+    at: int
+    op: Mutation | None
+    breach: Breach
+    misuse: str = ""
+
+
+class Asymmetry(NamedTuple):
+    """A renaming after which the target does something else: which names, and how it shows."""
+
+    names: str
+    at: int
+    detail: str
+    ids: Mapping[str, str] = MappingProxyType({})
+    op: Mutation | None = None
+
+
+class Expansion(msgspec.Struct):
+    """What came of trying everything at a state (or at several)."""
+
+    new: list[Node] = []
+    transitions: int = 0
+    refused: int = 0
+    reads: int = 0
+    misuses: int = 0
+    renamed: int = 0
+    failure: Failure | None = None
+    accepted: Failure | None = None
+    asymmetry: Asymmetry | None = None
+    unfit: str = ""
+
+    def add(self, other: Expansion) -> None:
+        """Add the counts, and keep what was found first."""
+        self.transitions += other.transitions
+        self.refused += other.refused
+        self.reads += other.reads
+        self.misuses += other.misuses
+        self.renamed += other.renamed
+        self.failure = self.failure or other.failure
+        self.accepted = self.accepted or other.accepted
+        self.asymmetry = self.asymmetry or other.asymmetry
+        self.unfit = self.unfit or other.unfit
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing more to be searched for."""
+        return bool(self.failure or self.asymmetry or self.unfit)
+
+
+class Expander(Protocol):
+    """Tries everything at a state. `known` are the forms that need not be reported as new."""
+
+    known: set[Hashable]
+
+    def root(self) -> Node:
+        """The state of a fresh pool."""
+
+    def expand(self, node: Node) -> Expansion:
+        """Every operation, read and misuse at that state."""
+
+
+class Restoring:
+    """Expands the states of a target that can be restored to them. Raises Unfit if it cannot."""
+
+    def __init__(self, target: ApiTarget, pool: Pool, profile: Profile, symmetries: Symmetries) -> None:
+        self.known: set[Hashable] = set()
+        self._target = target
+        self._pool = pool
+        self._profile = profile
+        self._symmetries = symmetries
+        self._ids = sequence_ids(pool.num_blocks)
+        self._alphabet = None if symmetries.tokens else TOKEN_IDS[: pool.num_blocks + 1]
+        self._subject = Subject(target, pool, profile.variants)
+        self._tries_misuse = True
+
+    def root(self) -> Node:
+        """The state of a fresh pool."""
+        ledger = empty_ledger(self._pool.num_blocks, self._pool.block_size, self._pool.enable_prefix_cache)
+        return Node(0, -1, None, canonical(ledger, self._symmetries), ledger, self._subject.initial)
+
+    def expand(self, node: Node) -> Expansion:
+        """Every operation, read and misuse at that state, and some transitions under other names."""
+        found = Expansion()
+        op: Mutation | None = None
+        broken = set(broken_by_state(Finite(node.ledger), LedgerView(node.ledger))) - {"K1"}
+        if broken:
+            raise AssertionError(f"the specification reaches a state that breaks {broken}: {node.ledger}")
+        try:
+            self._subject.learn(node.ledger, node.held)
+            self._read(node, found)
+            self._misuse(node, found)
+            with self._target.time_limit:
+                every = list(moves(node.ledger, self._new_ids(node.ledger), self._alphabet))
+                for op in every:
+                    if found.failure:
+                        break
+                    self._step(node, op, found)
+                if not found.failure:
+                    self._rename(node, every, found)
+        except Hang:
+            found.failure = Failure(node.index, op, Breach("O2", "a legal call hangs"))
+        except Unfit as unfit:
+            found.unfit = str(unfit)
+        return found
+
+    def _new_ids(self, ledger: Ledger) -> list[str]:
+        ids = [seq for seq in self._ids if seq not in ledger.sequences]
+        return ids[:1] if self._symmetries.sequences else ids
+
+    def _step(self, node: Node, op: Mutation, found: Expansion) -> None:
+        found.transitions += 1
+        result = self._subject.step(node.ledger, node.held, op)
+        if result is REFUSED:
+            found.refused += 1
+        elif isinstance(result, Done):
+            key = canonical(result.ledger, self._symmetries)
+            if key not in self.known:
+                self.known.add(key)
+                found.new.append(Node(-1, node.index, op, key, result.ledger, result.snapshot))
+        elif isinstance(result, Wrong):
+            found.failure = Failure(node.index, op, Breach("", result.detail))
+
+    def _read(self, node: Node, found: Expansion) -> None:
+        manager = self._subject.restore(node.held)
+        self._target.adopt(manager, map(str, node.ledger.sequences))
+        program = reads(node.ledger, self._target.capabilities)
+        outcomes = self._target.run(program)
+        found.reads += len(program) - 1
+        breach = wrong_read(node.ledger, program, outcomes)
+        if breach is None and self._subject.state(manager) != node.held:
+            breach = Breach("O11", "reads change the state")
+        first = outcomes[0]
+        if breach is None and isinstance(first, Observed) and first.state is not None:
+            if not self._subject.shows(node.ledger, first.state):
+                raise Unfit("observe() shows something else than the attributes that its STATE names")
+        if breach is not None:
+            found.failure = Failure(node.index, None, breach)
+
+    def _misuse(self, node: Node, found: Expansion) -> None:
+        if not self._tries_misuse or found.failure:
+            return
+        manager = self._subject.restore(node.held)
+        live = node.ledger.sequences
+        self._target.adopt(manager, map(str, live))
+        new = next(seq for seq in self._ids if seq not in live)
+        kinds = list(misuses(node.ledger, (), new, self._target.capabilities))
+        found.misuses += len(kinds)
+        for what, call in kinds:
+            [outcome] = self._target.run([call])
+            how = accepted(outcome, self._subject.state(manager) == node.held)
+            if how:
+                self._tries_misuse = False
+                breach = Breach("O10", f"{call.method}{call.args!r} {how}")
+                found.accepted = Failure(node.index, None, breach, f"{what} {how}")
+                break
+
+    # --- does it commute with renaming? --------------------------------------------------------------------
+
+    def _rename(self, node: Node, every: Sequence[Mutation], found: Expansion) -> None:
+        """One transition, drawn at random, with other block numbers; with other ids; with reversed mappings."""
+        rng = random.Random(node.index)
+        op = every[rng.randrange(len(every))]
+        if self._symmetries.blocks:
+            blocks = list(range(self._pool.num_blocks))
+            rng.shuffle(blocks)
+            self._renamed(node, op, found, BLOCKS, blocks=blocks)
+        if self._symmetries.sequences:
+            ids = {seq: f"{rng.randrange(10**6)}{seq}" for seq in self._ids}
+            self._renamed(node, op, found, SEQUENCES, ids=ids)
+        self._renamed(node, op, found, MAPPINGS)
+
+    def _renamed(
+        self,
+        node: Node,
+        op: Mutation,
+        found: Expansion,
+        names: str,
+        blocks: Sequence[int] | None = None,
+        ids: dict[str, str] | None = None,
+    ) -> None:
+        block: Callable[[int], int] = blocks.__getitem__ if blocks is not None else int
+        ledger, snapshot = renamed(node.ledger, node.held, block, ids.__getitem__ if ids is not None else str)
+        other = op if ids is None else msgspec.structs.replace(op, seq=ids[op.seq])
+        found.renamed += 1
+        result = self._subject.step(ledger, snapshot, other)
+        if isinstance(result, Wrong) and found.asymmetry is None:
+            found.asymmetry = Asymmetry(names, node.index, result.detail, ids or {}, other)
+
+
+class Playing:
+    """Expands the states of any target by playing the program that leads there on a fresh pool."""
+
+    def __init__(
+        self, target: Target, pool: Pool, profile: Profile, symmetries: Symmetries, tries_misuse: bool = True
+    ) -> None:
+        self.known: set[Hashable] = set()
+        self._target = target
+        self._pool = pool
+        self._profile = profile
+        self._symmetries = symmetries
+        self._ids = sequence_ids(pool.num_blocks)
+        self._alphabet = None if symmetries.tokens else TOKEN_IDS[: pool.num_blocks + 1]
+        self._tries_misuse = tries_misuse
+
+    def root(self) -> Node:
+        """The state of a fresh pool."""
+        ledger = empty_ledger(self._pool.num_blocks, self._pool.block_size, self._pool.enable_prefix_cache)
+        return Node(0, -1, None, canonical(ledger, self._symmetries), ledger, ())
+
+    def expand(self, node: Node) -> Expansion:
+        """Every operation, read and misuse at that state."""
+        found = Expansion()
+        program: Program = node.held
+        used = dict.fromkeys(op.seq for op in program)
+        live = node.ledger.sequences
+        ended = [seq for seq in used if seq not in live][:1]
+        unused = [seq for seq in self._ids if seq not in used][:1]
+        self._probe(node, program, [*ended], found)
+        for op in moves(node.ledger, [*ended, *unused], self._alphabet):
+            if found.failure:
+                break
+            found.transitions += 1
+            execution = play(self._target, Scenario(self._pool, (*program, op)), self._profile)
+            if execution.breaches:
+                found.failure = Failure(node.index, op, execution.breaches[0])
+                break
+            if execution.played[-1].judgement.refused:
+                found.refused += 1
+                continue
+            ledger = execution.oracle.ledger
+            is_reusable = any(seq not in ledger.sequences for seq in {*used, op.seq})
+            key = is_reusable, canonical(ledger, self._symmetries)
+            if key not in self.known:
+                self.known.add(key)
+                found.new.append(Node(-1, node.index, op, key, ledger, (*program, op)))
+        return found
+
+    def _probe(self, node: Node, program: Program, ended: list[str], found: Expansion) -> None:
+        asked = reads(node.ledger, self._target.capabilities)
+        self._target.open(self._pool)
+        outcomes = self._target.run([*program, *asked])[len(program) :]
+        found.reads += len(asked) - 1
+        breach = wrong_read(node.ledger, asked, outcomes)
+        if breach is not None:
+            found.failure = Failure(node.index, None, breach)
+        elif self._tries_misuse:
+            kinds = list(misuses(node.ledger, ended, "never", self._target.capabilities))
+            found.misuses += len(kinds)
+            self._target.open(self._pool)
+            before = self._target.run([*program, Observe()])[-1]
+            for what, call in kinds:
+                outcome, after = (*self._target.run([call, Observe()]), before)[:2]
+                how = accepted(outcome, after == before)
+                if how:
+                    self._tries_misuse = False
+                    breach = Breach("O10", f"{call.method}{call.args!r} {how}")
+                    found.accepted = Failure(node.index, None, breach, f"{what} {how}")
+                    break
+
+
+# --- the search --------------------------------------------------------------------------------------------
+
+
+class Limits(NamedTuple):
+    """Where a search ends although there is more."""
+
+    depth: int | None = None
+    deadline: float | None = None
+
+
+class Search:
+    """The states of one pool, level by level. `states` and `depth` say how far it is, whatever ended it."""
+
+    def __init__(self, make: Callable[[], Expander], limits: Limits, processes: int = 1) -> None:
+        self._make = make
+        self._limits = limits
+        self._processes = processes
+        self.found = Expansion()
+        self.depth = 0
+        self.states = 1
+        self.is_complete = False
+        self.waiting = 1
+        self._origins: list[tuple[int, Mutation | None]] = []
+
+    def run(self, on_progress: Callable[[], None]) -> None:
+        """Search until everything is known, something is wrong, or a limit is reached."""
+        expander = self._make()
+        root = expander.root()
+        known = expander.known
+        known.add(root.key)
+        level = [root]
+        self._origins = [(-1, None)]
+        with _Workers(self._make, expander, self._processes) as expand:
+            while level and self.depth != self._limits.depth:
+                following: list[Node] = []
+                for expansion in expand(level):
+                    self.found.add(expansion)
+                    for node in expansion.new:
+                        if self._processes > 1:
+                            if node.key in known:
+                                continue
+                            known.add(node.key)
+                        following.append(node._replace(index=len(self._origins)))
+                        self._origins.append((node.origin, node.op))
+                    self.states = len(self._origins)
+                    self.waiting = len(following)
+                    on_progress()
+                    if self.found.is_over or self._is_late():
+                        return
+                level = following
+                self.depth += 1
+        self.is_complete = not level
+
+    def program_to(self, index: int) -> Program:
+        """The operations that led to a state, the fewest that do."""
+        program: list[Mutation] = []
+        while index > 0:
+            index, op = self._origins[index]
+            assert op is not None
+            program.append(op)
+        return tuple(reversed(program))
+
+    def _is_late(self) -> bool:
+        return self._limits.deadline is not None and time.monotonic() > self._limits.deadline
+
+
+class _Workers:
+    """Expands levels, in this process or in several; the answers come in the order of the states."""
+
+    def __init__(self, make: Callable[[], Expander], expander: Expander, processes: int) -> None:
+        self._expander = expander
+        self._pool = None
+        if processes > 1:
+            context = multiprocessing.get_context("fork")
+            self._pool = context.Pool(processes, _begin_worker, (make,))
+
+    def __enter__(self) -> Callable[[list[Node]], Iterator[Expansion]]:
+        return self._expand
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.terminate()
+            self._pool.join()
+
+    def _expand(self, level: list[Node]) -> Iterator[Expansion]:
+        if self._pool is None:
+            return map(self._expander.expand, level)
+        chunks = (level[start : start + _CHUNK] for start in range(0, len(level), _CHUNK))
+        return self._pool.imap(_expand_chunk, chunks)
+
+
+_worker: list[Expander] = []
+
+
+def _begin_worker(make: Callable[[], Expander]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process to handle
+    _worker[:] = [make()]
+
+
+def _expand_chunk(nodes: Iterable[Node]) -> Expansion:
+    total = Expansion()
+    for node in nodes:
+        expansion = _worker[0].expand(node)
+        total.add(expansion)
+        total.new += expansion.new
+        if total.is_over:
+            break
+    return total
+
+
+# --- tokens under other names --------------------------------------------------------------------------------
+
+
+def with_other_tokens(program: Program, pool: Pool, seed: int) -> Program:
+    """The program with its tokens renamed, at each node of the trie of prefixes, to ids that are easily confused."""
+    rng = random.Random(seed)
+    names: dict[tuple[tuple[int, ...], int], int] = {}
+    free: dict[tuple[int, ...], list[int]] = {}
+    old: dict[str, tuple[int, ...]] = {}
+
+    def name(prefix: tuple[int, ...], token: int) -> int:
+        if (prefix, token) not in names:
+            if prefix not in free:
+                free[prefix] = rng.sample(TOKEN_IDS, len(TOKEN_IDS)) if rng.random() < 0.5 else list(TOKEN_IDS)
+                free[prefix] += range(2**20, 2**20 + 64)
+            names[prefix, token] = free[prefix].pop(0)
+        return names[prefix, token]
+
+    def rename(op: Mutation) -> Mutation:
+        if isinstance(op, Allocate):
+            old[op.seq] = op.tokens
+            return Allocate(op.seq, tuple(name(op.tokens[:i], token) for i, token in enumerate(op.tokens)))
+        if isinstance(op, Append):
+            prefix = old[op.seq]
+            old[op.seq] = (*prefix, op.token)
+            return Append(op.seq, name(prefix, op.token))
+        return op
+
+    return tuple(map(rename, program))
