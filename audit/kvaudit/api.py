@@ -81,6 +81,7 @@ class ApiTarget:
         self.capabilities = frozenset(REQUIRED) | {method for method in OPTIONAL if hasattr(manager, method)}
         self._make = manager
         self._refusals = refusals
+        self._is_refusal: dict[type[Exception], bool] = {}
         self._timeout = timeout
         self._manager: Any = None
         self._limit = _TimeLimit(timeout)
@@ -116,15 +117,19 @@ class ApiTarget:
         try:
             with self._limit:
                 for operation in program:
-                    try:
-                        outcomes.append(self._handlers[type(operation)](operation))
-                    except TargetError:
-                        raise
-                    except Exception as error:
-                        outcomes.append(self.failure(error))
+                    outcomes.append(self.execute(operation))
         except Hang:
             outcomes.append(Raised("Hang", f"no answer within {self._timeout:g} s", named=False))
         return outcomes
+
+    def execute(self, operation: Operation) -> Outcome:
+        """Execute one operation, however long it takes."""
+        try:
+            return self._handlers[type(operation)](operation)
+        except TargetError:
+            raise
+        except Exception as error:
+            return self.failure(error)
 
     def close(self) -> None:
         """Forget the manager."""
@@ -147,8 +152,11 @@ class ApiTarget:
 
     def failure(self, error: Exception) -> Refused | Raised:
         """The outcome of a call that ended in an exception."""
-        if any(cls.__name__ in self._refusals for cls in type(error).__mro__):
-            return Refused(type(error).__name__)
+        kind = type(error)
+        if kind not in self._is_refusal:
+            self._is_refusal[kind] = any(cls.__name__ in self._refusals for cls in kind.__mro__)
+        if self._is_refusal[kind]:
+            return Refused(kind.__name__)
         return Raised(type(error).__name__, str(error), _is_named(error), _where(error))
 
     def _allocate(self, operation: Allocate) -> Outcome:

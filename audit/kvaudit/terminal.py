@@ -62,7 +62,7 @@ class Terminal:
         elif isinstance(event, Begun):
             self._console.print(_header(event.header))
         elif isinstance(event, Found):
-            self._console.print(_finding(event.finding))
+            self._console.print(finding_shown(event.finding))
         elif isinstance(event, Ended):
             self._bar.stop()
             self._console.print(_report(event.report))
@@ -101,7 +101,8 @@ def _header(header: Header) -> RenderableType:
     return Group(title, Padding(grid, (0, 0, 1, 2)))
 
 
-def _finding(finding: Finding) -> RenderableType:
+def finding_shown(finding: Finding) -> RenderableType:
+    """A finding: its symptom, its steps, and the line to reproduce it."""
     title = Text.assemble((f"✗ {finding.obligation} is violated", "bold red"))
     if finding.also:
         title.append(f" (at the same step: {', '.join(finding.also)})")

@@ -14,7 +14,7 @@ symmetries can be switched off; then the names themselves are part of the form.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from itertools import permutations, product
 from typing import Any, NamedTuple
 
@@ -26,6 +26,10 @@ _PRIVATE, _MAPPED, _COPY = -1, -2, -3
 """Places of live blocks: without identity, mapped to, and (downwards) the copies that are not."""
 
 
+Form = tuple[Any, ...]
+"""A canonical form: tuples of tuples, to be compared and looked up."""
+
+
 class Symmetries(NamedTuple):
     """Which names do not count: block numbers, sequence ids, token ids (at each node of the prefix trie)."""
 
@@ -34,12 +38,10 @@ class Symmetries(NamedTuple):
     tokens: bool = True
 
 
-def canonical(ledger: Ledger, symmetries: Symmetries) -> Hashable:
+def canonical(ledger: Ledger, symmetries: Symmetries) -> Form:
     """The form of a ledger that satisfies I1 - I8. Costs O(tokens log tokens) but for live copies (see above)."""
     if not symmetries.blocks:
-        mapped = tuple(
-            h is not None and ledger.hash_to_block.get(h) == b for b, h in enumerate(ledger.block_hash)
-        )
+        mapped = tuple(h is not None and ledger.hash_to_block.get(h) == b for b, h in enumerate(ledger.block_hash))
         places: list[Any] = list(range(ledger.num_blocks))
         return ledger.free, ledger.evictable, mapped, _form(ledger, places, symmetries)
     places, copies = _places(ledger)
@@ -74,7 +76,7 @@ def _orders(places: list[Any], copies: list[list[int]]) -> Iterator[list[Any]]:
         yield ordered
 
 
-def _form(ledger: Ledger, places: list[Any], symmetries: Symmetries) -> Hashable:
+def _form(ledger: Ledger, places: list[Any], symmetries: Symmetries) -> Form:
     """The trie of prefixes with what stands at each node. A node is [ends, cached blocks, children]."""
     root: list[Any] = [[], [], {}]
     for seq, record in ledger.sequences.items():

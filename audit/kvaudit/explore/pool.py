@@ -6,6 +6,7 @@ not to be so: a symmetry that the target does not have, or a state that is more 
 
 from __future__ import annotations
 
+import multiprocessing
 import random
 import time
 from collections.abc import Callable
@@ -31,7 +32,7 @@ from kvaudit.explore.search import (
     Playing,
     Restoring,
     Search,
-    with_other_tokens,
+    under_other_names,
 )
 from kvaudit.explore.subject import Unfit
 from kvaudit.protocol import Pool
@@ -78,7 +79,9 @@ class PoolSearch:
     def result(self, ended: str = "") -> PoolSearched:
         """How far it is."""
         search, found = self._search, self._search.found
-        if not ended and not search.is_complete and self.finding is None:
+        if self.finding is not None:
+            ended = "a counterexample was found"
+        elif not ended and not search.is_complete:
             late = self._job.deadline is not None and time.monotonic() > self._job.deadline
             ended = "the time is up" if late else f"no more than {count(search.depth, 'operation')}"
         names = [n for n, used in zip((BLOCKS, SEQUENCES, TOKENS), self._symmetries, strict=True) if used]
@@ -113,7 +116,8 @@ class PoolSearch:
         if found.failure is not None:
             self._found(found.failure)
             if self.finding is None:
-                raise Unfit(f"on a fresh pool it does otherwise: its STATE is not all of it ({found.failure.breach.detail})")
+                detail = found.failure.breach.detail
+                raise Unfit(f"on a fresh pool it does otherwise, so its STATE is not all of it ({detail})")
             return True
         if found.asymmetry is not None:
             asymmetry = found.asymmetry
@@ -121,10 +125,9 @@ class PoolSearch:
                 raise Unfit(f"what it does depends on the order in which a mapping was filled ({asymmetry.detail})")
             if asymmetry.names == SEQUENCES:
                 program = (*self._search.program_to(asymmetry.at), asymmetry.op)
-                renamed = tuple(
-                    msgspec.structs.replace(op, seq=asymmetry.ids.get(op.seq, op.seq)) for op in program if op is not None
-                )
-                self.finding = counterexample(self._job, self._pool, renamed)
+                ids = asymmetry.ids
+                renamed = [msgspec.structs.replace(op, seq=ids.get(op.seq, op.seq)) for op in program[:-1]]
+                self.finding = counterexample(self._job, self._pool, (*renamed, asymmetry.op))
                 if self.finding is not None:
                     return True
             self._symmetries = self._symmetries._replace(**{asymmetry.names: False})
@@ -132,8 +135,7 @@ class PoolSearch:
                 f"it does not commute with renaming of {asymmetry.names} ({asymmetry.detail}): searched without"
             )
             return False
-        if self._symmetries.tokens:
-            self._play_other_tokens()
+        self._play_under_other_names()
         return True
 
     def _restoring(self) -> Expander:
@@ -141,14 +143,14 @@ class PoolSearch:
         assert isinstance(target, ApiTarget)
         return Restoring(target, self._pool, self._job.profile, self._symmetries)
 
-    def _play_other_tokens(self) -> None:
-        """Sampled transitions from the start, with token ids that are easily confused."""
+    def _play_under_other_names(self) -> None:
+        """Sampled transitions from the start, with other sequence ids, and token ids that are easily confused."""
         rng = random.Random(0)
         for number in range(min(_SAMPLES, 2 * self._search.states)):
             program = self._search.program_to(rng.randrange(self._search.states))
             ledger = play(self._job.target, Scenario(self._pool, program), self._job.profile).oracle.ledger
             every = list(moves(ledger, self._unused(ledger)))
-            renamed = with_other_tokens((*program, rng.choice(every)), self._pool, number)
+            renamed = under_other_names((*program, rng.choice(every)), number)
             self._renamed += 1
             self.finding = counterexample(self._job, self._pool, renamed)
             if self.finding is not None:
@@ -164,10 +166,14 @@ class PoolSearch:
         found = self._run(self._playing, BOUNDED_DEPTH if depth is None else depth)
         if found.failure is not None:
             self._found(found.failure)
+        else:
+            self._play_under_other_names()
 
     def _playing(self) -> Expander:
         job = self._job
-        target = job.target if isinstance(job.target, ApiTarget) or job.options.processes == 1 else job.spec.start()
+        is_worker = multiprocessing.parent_process() is not None
+        # A process that is forked has a copy of a target in this one, but must not share a conversation with another.
+        target = job.spec.start() if is_worker and not isinstance(job.target, ApiTarget) else job.target
         return Playing(target, self._pool, job.profile, self._symmetries, tries_misuse=not job.spec.adapted)
 
     # --- both ----------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ BAD_TOKENS = (-1, 2**32, 1.5, "x", None)
 
 
 def reads(ledger: Ledger, capabilities: frozenset[str]) -> list[Operation]:
-    """Every read with every argument that makes sense, between two observations; lists that were read are overwritten."""
+    """Every read with every argument that makes sense, between two observations; the lists returned are overwritten."""
     program: list[Operation] = [Observe(), Scribble()]
     if "slot" in capabilities:
         for seq, record in ledger.sequences.items():
@@ -62,7 +62,8 @@ def wrong_read(ledger: Ledger, program: Sequence[Operation], outcomes: Sequence[
             fits = operations.can_allocate(ledger, read.num_tokens)
             if not isinstance(outcome, Returned) or outcome.value is not fits:
                 free = words.count(ledger.num_free_blocks, "block")
-                return Breach("O3", f"can_allocate({read.num_tokens}) is to be {fits}, not {_said(outcome)}: {free} free")
+                what = f"can_allocate({read.num_tokens}) is to be {fits}, not {_said(outcome)}: {free} free"
+                return Breach("O3", what)
     return None
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import multiprocessing
 import random
 import signal
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -20,7 +21,7 @@ from kvaudit.explore.moves import Alphabet, moves, sequence_ids
 from kvaudit.explore.probes import accepted, misuses, reads, wrong_read
 from kvaudit.explore.subject import REFUSED, Done, Subject, Unfit, Wrong, renamed
 from kvaudit.profiles import Profile
-from kvaudit.protocol import Allocate, Append, Mutation, Observe, Observed, Pool, Program
+from kvaudit.protocol import Allocate, Append, Free, Mutation, Observe, Observed, Pool, Program
 from kvaudit.targets import Target
 from kvspec.ledger import Ledger, empty_ledger
 from kvspec.logic import Finite, LedgerView
@@ -38,7 +39,7 @@ _CHUNK = 16
 class Node(NamedTuple):
     """A state that was reached: how, and what brings the target there (a snapshot, or a program)."""
 
-    index: int
+    number: int
     origin: int
     op: Mutation | None
     key: Hashable
@@ -60,9 +61,9 @@ class Asymmetry(NamedTuple):
 
     names: str
     at: int
+    op: Mutation
     detail: str
-    ids: Mapping[str, str] = MappingProxyType({})
-    op: Mutation | None = None
+    ids: dict[str, str]
 
 
 class Expansion(msgspec.Struct):
@@ -104,9 +105,11 @@ class Expander(Protocol):
 
     def root(self) -> Node:
         """The state of a fresh pool."""
+        ...
 
     def expand(self, node: Node) -> Expansion:
         """Every operation, read and misuse at that state."""
+        ...
 
 
 class Restoring:
@@ -138,8 +141,8 @@ class Restoring:
         try:
             self._subject.learn(node.ledger, node.held)
             self._read(node, found)
-            self._misuse(node, found)
             with self._target.time_limit:
+                self._misuse(node, found)
                 every = list(moves(node.ledger, self._new_ids(node.ledger), self._alphabet))
                 for op in every:
                     if found.failure:
@@ -148,7 +151,7 @@ class Restoring:
                 if not found.failure:
                     self._rename(node, every, found)
         except Hang:
-            found.failure = Failure(node.index, op, Breach("O2", "a legal call hangs"))
+            found.failure = Failure(node.number, op, Breach("O2", "a legal call hangs"))
         except Unfit as unfit:
             found.unfit = str(unfit)
         return found
@@ -166,9 +169,9 @@ class Restoring:
             key = canonical(result.ledger, self._symmetries)
             if key not in self.known:
                 self.known.add(key)
-                found.new.append(Node(-1, node.index, op, key, result.ledger, result.snapshot))
+                found.new.append(Node(-1, node.number, op, key, result.ledger, result.snapshot))
         elif isinstance(result, Wrong):
-            found.failure = Failure(node.index, op, Breach("", result.detail))
+            found.failure = Failure(node.number, op, Breach("", result.detail))
 
     def _read(self, node: Node, found: Expansion) -> None:
         manager = self._subject.restore(node.held)
@@ -180,11 +183,11 @@ class Restoring:
         if breach is None and self._subject.state(manager) != node.held:
             breach = Breach("O11", "reads change the state")
         first = outcomes[0]
-        if breach is None and isinstance(first, Observed) and first.state is not None:
-            if not self._subject.shows(node.ledger, first.state):
-                raise Unfit("observe() shows something else than the attributes that its STATE names")
+        shown = first.state if isinstance(first, Observed) else None
+        if breach is None and (shown is None or not self._subject.shows(node.ledger, shown)):
+            raise Unfit("observe() shows something else than the attributes that its STATE names")
         if breach is not None:
-            found.failure = Failure(node.index, None, breach)
+            found.failure = Failure(node.number, None, breach)
 
     def _misuse(self, node: Node, found: Expansion) -> None:
         if not self._tries_misuse or found.failure:
@@ -196,19 +199,18 @@ class Restoring:
         kinds = list(misuses(node.ledger, (), new, self._target.capabilities))
         found.misuses += len(kinds)
         for what, call in kinds:
-            [outcome] = self._target.run([call])
-            how = accepted(outcome, self._subject.state(manager) == node.held)
+            how = accepted(self._target.execute(call), self._subject.state(manager) == node.held)
             if how:
                 self._tries_misuse = False
                 breach = Breach("O10", f"{call.method}{call.args!r} {how}")
-                found.accepted = Failure(node.index, None, breach, f"{what} {how}")
+                found.accepted = Failure(node.number, None, breach, f"{what} {how}")
                 break
 
     # --- does it commute with renaming? --------------------------------------------------------------------
 
     def _rename(self, node: Node, every: Sequence[Mutation], found: Expansion) -> None:
         """One transition, drawn at random, with other block numbers; with other ids; with reversed mappings."""
-        rng = random.Random(node.index)
+        rng = random.Random(node.number)
         op = every[rng.randrange(len(every))]
         if self._symmetries.blocks:
             blocks = list(range(self._pool.num_blocks))
@@ -234,7 +236,7 @@ class Restoring:
         found.renamed += 1
         result = self._subject.step(ledger, snapshot, other)
         if isinstance(result, Wrong) and found.asymmetry is None:
-            found.asymmetry = Asymmetry(names, node.index, result.detail, ids or {}, other)
+            found.asymmetry = Asymmetry(names, node.number, other, result.detail, ids or {})
 
 
 class Playing:
@@ -272,7 +274,7 @@ class Playing:
             found.transitions += 1
             execution = play(self._target, Scenario(self._pool, (*program, op)), self._profile)
             if execution.breaches:
-                found.failure = Failure(node.index, op, execution.breaches[0])
+                found.failure = Failure(node.number, op, execution.breaches[0])
                 break
             if execution.played[-1].judgement.refused:
                 found.refused += 1
@@ -282,7 +284,7 @@ class Playing:
             key = is_reusable, canonical(ledger, self._symmetries)
             if key not in self.known:
                 self.known.add(key)
-                found.new.append(Node(-1, node.index, op, key, ledger, (*program, op)))
+                found.new.append(Node(-1, node.number, op, key, ledger, (*program, op)))
         return found
 
     def _probe(self, node: Node, program: Program, ended: list[str], found: Expansion) -> None:
@@ -292,7 +294,7 @@ class Playing:
         found.reads += len(asked) - 1
         breach = wrong_read(node.ledger, asked, outcomes)
         if breach is not None:
-            found.failure = Failure(node.index, None, breach)
+            found.failure = Failure(node.number, None, breach)
         elif self._tries_misuse:
             kinds = list(misuses(node.ledger, ended, "never", self._target.capabilities))
             found.misuses += len(kinds)
@@ -304,7 +306,7 @@ class Playing:
                 if how:
                     self._tries_misuse = False
                     breach = Breach("O10", f"{call.method}{call.args!r} {how}")
-                    found.accepted = Failure(node.index, None, breach, f"{what} {how}")
+                    found.accepted = Failure(node.number, None, breach, f"{what} {how}")
                     break
 
 
@@ -340,7 +342,7 @@ class Search:
         known.add(root.key)
         level = [root]
         self._origins = [(-1, None)]
-        with _Workers(self._make, expander, self._processes) as expand:
+        with _unfrozen_after(), _Workers(self._make, expander, self._processes) as expand:
             while level and self.depth != self._limits.depth:
                 following: list[Node] = []
                 for expansion in expand(level):
@@ -350,7 +352,7 @@ class Search:
                             if node.key in known:
                                 continue
                             known.add(node.key)
-                        following.append(node._replace(index=len(self._origins)))
+                        following.append(node._replace(number=len(self._origins)))
                         self._origins.append((node.origin, node.op))
                     self.states = len(self._origins)
                     self.waiting = len(following)
@@ -359,19 +361,28 @@ class Search:
                         return
                 level = following
                 self.depth += 1
+                gc.freeze()  # what is known stays: it need not be looked through again and again
         self.is_complete = not level
 
-    def program_to(self, index: int) -> Program:
+    def program_to(self, number: int) -> Program:
         """The operations that led to a state, the fewest that do."""
         program: list[Mutation] = []
-        while index > 0:
-            index, op = self._origins[index]
+        while number > 0:
+            number, op = self._origins[number]
             assert op is not None
             program.append(op)
         return tuple(reversed(program))
 
     def _is_late(self) -> bool:
         return self._limits.deadline is not None and time.monotonic() > self._limits.deadline
+
+
+@contextlib.contextmanager
+def _unfrozen_after() -> Iterator[None]:
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 class _Workers:
@@ -409,6 +420,7 @@ def _begin_worker(make: Callable[[], Expander]) -> None:
 
 def _expand_chunk(nodes: Iterable[Node]) -> Expansion:
     total = Expansion()
+    gc.freeze()
     for node in nodes:
         expansion = _worker[0].expand(node)
         total.add(expansion)
@@ -418,15 +430,19 @@ def _expand_chunk(nodes: Iterable[Node]) -> Expansion:
     return total
 
 
-# --- tokens under other names --------------------------------------------------------------------------------
+# --- programs under other names ------------------------------------------------------------------------------
 
 
-def with_other_tokens(program: Program, pool: Pool, seed: int) -> Program:
-    """The program with its tokens renamed, at each node of the trie of prefixes, to ids that are easily confused."""
+def under_other_names(program: Program, seed: int) -> Program:
+    """The program with its sequence ids renamed, and its tokens, at each node of the trie of prefixes.
+
+    Tokens get ids that are easily confused.
+    """
     rng = random.Random(seed)
     names: dict[tuple[tuple[int, ...], int], int] = {}
     free: dict[tuple[int, ...], list[int]] = {}
     old: dict[str, tuple[int, ...]] = {}
+    ids: dict[str, str] = {}
 
     def name(prefix: tuple[int, ...], token: int) -> int:
         if (prefix, token) not in names:
@@ -437,13 +453,14 @@ def with_other_tokens(program: Program, pool: Pool, seed: int) -> Program:
         return names[prefix, token]
 
     def rename(op: Mutation) -> Mutation:
+        seq = ids.setdefault(op.seq, f"{rng.randrange(10**6)}{op.seq}")
         if isinstance(op, Allocate):
             old[op.seq] = op.tokens
-            return Allocate(op.seq, tuple(name(op.tokens[:i], token) for i, token in enumerate(op.tokens)))
+            return Allocate(seq, tuple(name(op.tokens[:i], token) for i, token in enumerate(op.tokens)))
         if isinstance(op, Append):
             prefix = old[op.seq]
             old[op.seq] = (*prefix, op.token)
-            return Append(op.seq, name(prefix, op.token))
-        return op
+            return Append(seq, name(prefix, op.token))
+        return Free(seq)
 
     return tuple(map(rename, program))

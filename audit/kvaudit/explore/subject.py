@@ -71,7 +71,9 @@ class Subject:
         manager = target.manager
         declared = getattr(type(manager), "STATE", None)
         if not isinstance(declared, Mapping) or set(declared) != {*FLAT, *NESTED}:
-            raise Unfit(f"its class does not declare its whole state: STATE, a mapping of {', '.join((*FLAT, *NESTED))}")
+            raise Unfit(
+                f"its class does not declare its whole state: STATE, a mapping of {', '.join((*FLAT, *NESTED))}"
+            )
         if any(getattr(cls, "__slots__", ()) for cls in type(manager).__mro__):
             raise Unfit("it has __slots__")
         self._target = target
@@ -99,7 +101,7 @@ class Subject:
 
     def restore(self, snapshot: Snapshot) -> Any:
         """A manager of its own in that state. O(state)."""
-        manager = self._class.__new__(self._class)
+        manager: Any = object.__new__(self._class)
         attributes = manager.__dict__
         attributes.update(self._constants)
         free, evictable, ref, block_hash, mapping, cached, tables, tokens, hashes = self._attributes
@@ -144,9 +146,10 @@ class Subject:
     def step(self, ledger: Ledger, snapshot: Snapshot, op: Mutation) -> Result:
         """Execute one operation on both, and compare all that there is."""
         manager = self.restore(snapshot)
+        tokens: list[int] = []
         try:
             if type(op) is Allocate:
-                tokens = list(op.tokens)
+                tokens += op.tokens
                 answer = manager.allocate(op.seq, tokens)
             elif type(op) is Append:
                 answer = manager.append_slot(op.seq, op.token)
@@ -229,9 +232,7 @@ class Subject:
         """Whether the containers hold exactly what the ledger says."""
         free, evictable, ref, block_hash, mapping, cached, tables, tokens, hashes = snapshot
         key_of = self._key_of
-        if tuple(free) != ledger.free and (
-            self._variants.free_list == "fifo" or sorted(free) != sorted(ledger.free)
-        ):
+        if tuple(free) != ledger.free and (self._variants.free_list == "fifo" or sorted(free) != sorted(ledger.free)):
             return False
         if (
             tuple(evictable) != ledger.evictable
@@ -287,10 +288,10 @@ def renamed(
         evictable=tuple(map(block, ledger.evictable)),
         ref=tuple(ledger.ref[b] for b in blocks),
         block_hash=tuple(ledger.block_hash[b] for b in blocks),
-        hash_to_block={h: block(b) for h, b in reversed(ledger.hash_to_block.items())},
+        hash_to_block={h: block(b) for h, b in reversed(list(ledger.hash_to_block.items()))},
         sequences={
             seq(name): Sequence(tuple(map(block, record.table)), *record[1:])
-            for name, record in reversed(ledger.sequences.items())
+            for name, record in reversed(list(ledger.sequences.items()))
         },
     )
     free, evictable, ref, block_hash, mapping, cached, tables, tokens, hashes = snapshot
@@ -313,4 +314,3 @@ def _like(container: Any, items: Any) -> Any:
     if isinstance(container, dict):
         return type(container)(zip(items, container.values(), strict=True))
     return type(container)(items)
-
