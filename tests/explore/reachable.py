@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvaudit.explore.canonical import Form, Symmetries, canonical
 from kvaudit.explore.moves import moves, sequence_ids
 from kvaudit.explore.subject import operation
+from kvaudit.protocol import Allocate
 from kvspec.ledger import Ledger, empty_ledger
 from kvspec.operations import OutOfBlocks
 
@@ -20,6 +21,8 @@ def reachable(num_blocks: int, block_size: int, symmetries: Symmetries, cache: b
         for ledger in level:
             new = [seq for seq in sequence_ids(num_blocks) if seq not in ledger.sequences]
             for op in moves(ledger, new[:1] if symmetries.sequences else new, alphabet):
+                if isinstance(op, Allocate) and len(op.tokens) > num_blocks * block_size:
+                    continue  # refused
                 try:
                     after = operation(ledger, op).after
                 except OutOfBlocks:

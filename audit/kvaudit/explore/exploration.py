@@ -9,7 +9,7 @@ from dataclasses import replace
 from kvaudit import __version__
 from kvaudit.explore.job import Job
 from kvaudit.explore.pool import PoolSearch
-from kvaudit.explore.report import BOUNDED, EXHAUSTIVE, Explored, PoolSearched
+from kvaudit.explore.report import EXHAUSTIVE, Explored, PoolSearched
 from kvaudit.explore.search import BLOCKS, SEQUENCES, TOKENS
 from kvaudit.misuse import BAD_POOLS, bad_pool
 from kvaudit.protocol import Pool
@@ -97,12 +97,7 @@ def _bad_pools(job: Job) -> str:
 
 def _assumptions(job: Job, searched: Sequence[PoolSearched]) -> list[str]:
     used = {name for pool in searched for name in pool.symmetries}
-    untested = {BLOCKS} if all(pool.kind == BOUNDED for pool in searched) else set()
-    assumed = [
-        f"{ASSUMED[name]} ({'not tested' if name in untested else 'tested on sampled transitions'})"
-        for name in ASSUMED
-        if name in used
-    ]
+    assumed = [f"{ASSUMED[name]} (tested on sampled transitions)" for name in ASSUMED if name in used]
     if any(pool.kind == EXHAUSTIVE for pool in searched):
         assumed.append("there is no state outside of the manager's attributes, and its hash strategy is a function")
     return [*job.profile.assumptions, *assumed]

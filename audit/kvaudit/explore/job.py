@@ -11,7 +11,7 @@ from kvaudit.profiles import Profile
 from kvaudit.protocol import Pool
 from kvaudit.targets import Target, TargetSpec
 
-BOUNDED_DEPTH = 4
+BOUNDED_DEPTH = 3
 """How many operations deep a target is searched that has to be played from the start for each transition."""
 
 STRICT_BLOCKS = 3

@@ -6,9 +6,9 @@ alphabet has no bound, and no two moves differ only in how a new token is called
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from kvaudit.protocol import Allocate, Append, Free, Mutation
+from kvaudit.protocol import Allocate, Append, Free, Mutation, Program
 from kvspec.identity import Identity
 from kvspec.ledger import Ledger
 
@@ -35,16 +35,35 @@ def sequence_ids(num_blocks: int) -> tuple[str, ...]:
     return tuple(NAMES[i % 26] * (1 + i // 26) for i in range(num_blocks + 1))
 
 
-def trie_of(ledger: Ledger) -> Trie:
-    """Every prefix that the ledger speaks of: those of live sequences, and those of blocks that are cached."""
+def trie(every: Iterable[tuple[int, ...]]) -> Trie:
+    """The trie of these prefixes."""
     root: Trie = {}
-    known = [record.tokens for record in ledger.sequences.values()]
-    known += [prefix_of(h) for b in ledger.evictable if (h := ledger.block_hash[b]) is not None]
-    for tokens in known:
+    for tokens in every:
         node = root
         for token in tokens:
             node = node.setdefault(token, {})
     return root
+
+
+def trie_of(ledger: Ledger) -> Trie:
+    """Every prefix that the ledger speaks of: those of live sequences, and those of blocks that are cached."""
+    known = [record.tokens for record in ledger.sequences.values()]
+    known += [prefix_of(h) for b in ledger.evictable if (h := ledger.block_hash[b]) is not None]
+    return trie(known)
+
+
+def trie_of_program(program: Program) -> Trie:
+    """Every prefix that a program has spoken of, also those that are forgotten, or were refused."""
+    texts: list[tuple[int, ...]] = []
+    live: dict[str, tuple[int, ...]] = {}
+    for op in program:
+        if isinstance(op, Allocate):
+            live[op.seq] = op.tokens
+        elif isinstance(op, Append):
+            live[op.seq] = (*live[op.seq], op.token)
+        if not isinstance(op, Free):
+            texts.append(live[op.seq])
+    return trie(texts)
 
 
 def next_tokens(node: Trie, alphabet: Alphabet | None) -> list[int]:
@@ -69,12 +88,14 @@ def prompts(root: Trie, longest: int, alphabet: Alphabet | None) -> Iterator[tup
                 below.append((prompt, node.get(token, {})))
 
 
-def moves(ledger: Ledger, new_ids: Sequence[str], alphabet: Alphabet | None = None) -> Iterator[Mutation]:
-    """Every operation on a state; `new_ids` are those to allocate with.
+def moves(
+    ledger: Ledger, new_ids: Sequence[str], alphabet: Alphabet | None = None, known: Trie | None = None
+) -> Iterator[Mutation]:
+    """Every operation on a state; `new_ids` are those to allocate with, `known` the prefixes if not the ledger's.
 
     Prompts are up to one token longer than the pool holds: whatever is longer is refused for the same reason.
     """
-    root = trie_of(ledger)
+    root = trie_of(ledger) if known is None else known
     for seq, record in ledger.sequences.items():
         yield Free(str(seq))
         node = root

@@ -57,6 +57,8 @@ class PoolSearch:
         self._kind = EXHAUSTIVE
         self._why = ""
         self._notes: list[str] = []
+        if not self._symmetries.tokens:
+            self._notes.append(f"prompts are made of {pool.num_blocks + 1} token ids only")
         self._renamed = 0
         self._search = Search(self._restoring, Limits())
 
@@ -74,6 +76,7 @@ class PoolSearch:
                 self._why = str(unfit)
         if self._why:
             self._kind = BOUNDED
+            self._symmetries = self._symmetries._replace(blocks=False)
             self._play_and_search()
 
     def result(self, ended: str = "") -> PoolSearched:

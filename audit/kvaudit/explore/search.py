@@ -17,7 +17,7 @@ from kvaudit.api import ApiTarget, Hang
 from kvaudit.breach import Breach
 from kvaudit.execution import Scenario, play
 from kvaudit.explore.canonical import Symmetries, canonical
-from kvaudit.explore.moves import Alphabet, moves, sequence_ids
+from kvaudit.explore.moves import Alphabet, moves, sequence_ids, trie_of_program
 from kvaudit.explore.probes import accepted, misuses, reads, wrong_read
 from kvaudit.explore.subject import REFUSED, Done, Subject, Unfit, Wrong, renamed
 from kvaudit.profiles import Profile
@@ -32,6 +32,9 @@ TOKEN_IDS: Alphabet = (0, 65536, 1, 2**31, 256, 2**32 - 1, 255, 65537)
 
 BLOCKS, SEQUENCES, TOKENS, MAPPINGS = "blocks", "sequences", "tokens", "mappings"
 """What a search may take to make no difference: block numbers, sequence ids, token ids, the order of mappings."""
+
+_ALL_RENAMED = 64
+"""Of so many states every transition is tried under other names, of the others a few."""
 
 _CHUNK = 16
 
@@ -209,38 +212,52 @@ class Restoring:
     # --- does it commute with renaming? --------------------------------------------------------------------
 
     def _rename(self, node: Node, every: Sequence[Mutation], found: Expansion) -> None:
-        """One transition, drawn at random, with other block numbers; with other ids; with reversed mappings."""
+        """Transitions under other names and with all mappings reversed: one of each kind, of the first states all."""
         rng = random.Random(node.number)
-        op = every[rng.randrange(len(every))]
-        if self._symmetries.blocks:
-            blocks = list(range(self._pool.num_blocks))
-            rng.shuffle(blocks)
-            self._renamed(node, op, found, BLOCKS, blocks=blocks)
-        if self._symmetries.sequences:
-            ids = {seq: f"{rng.randrange(10**6)}{seq}" for seq in self._ids}
-            self._renamed(node, op, found, SEQUENCES, ids=ids)
-        self._renamed(node, op, found, MAPPINGS)
+        shuffled = list(range(self._pool.num_blocks))
+        rng.shuffle(shuffled)
+        blocks = shuffled if self._symmetries.blocks else sorted(shuffled)
+        ids = {seq: f"{rng.randrange(10**6)}{seq}" if self._symmetries.sequences else seq for seq in self._ids}
+        sample = every
+        if node.number >= _ALL_RENAMED:
+            kinds = [[op for op in every if type(op) is kind] for kind in (Allocate, Append, Free)]
+            sample = [ops[rng.randrange(len(ops))] for ops in kinds if ops]
+        for op in sample:
+            if self._renamed(node, op, found, blocks, ids) is not None:
+                found.asymmetry = self._told_apart(node, op, found, blocks, ids)
+                break
+
+    def _told_apart(
+        self, node: Node, op: Mutation, found: Expansion, blocks: Sequence[int], ids: dict[str, str]
+    ) -> Asymmetry:
+        """Which of the names it is that makes a difference."""
+        old_blocks, old_ids = sorted(blocks), dict(zip(ids, ids, strict=True))
+        for names, few_blocks, few_ids in ((MAPPINGS, old_blocks, old_ids), (SEQUENCES, old_blocks, ids)):
+            wrong = self._renamed(node, op, found, few_blocks, few_ids)
+            if wrong is not None:
+                return Asymmetry(names, node.number, _with_id(op, few_ids), wrong.detail, few_ids)
+        wrong = self._renamed(node, op, found, blocks, ids)
+        return Asymmetry(BLOCKS, node.number, op, wrong.detail if wrong is not None else "", old_ids)
 
     def _renamed(
-        self,
-        node: Node,
-        op: Mutation,
-        found: Expansion,
-        names: str,
-        blocks: Sequence[int] | None = None,
-        ids: dict[str, str] | None = None,
-    ) -> None:
-        block: Callable[[int], int] = blocks.__getitem__ if blocks is not None else int
-        ledger, snapshot = renamed(node.ledger, node.held, block, ids.__getitem__ if ids is not None else str)
-        other = op if ids is None else msgspec.structs.replace(op, seq=ids[op.seq])
+        self, node: Node, op: Mutation, found: Expansion, blocks: Sequence[int], ids: dict[str, str]
+    ) -> Wrong | None:
+        ledger, snapshot = renamed(node.ledger, node.held, blocks.__getitem__, ids.__getitem__)
         found.renamed += 1
-        result = self._subject.step(ledger, snapshot, other)
-        if isinstance(result, Wrong) and found.asymmetry is None:
-            found.asymmetry = Asymmetry(names, node.number, other, result.detail, ids or {})
+        result = self._subject.step(ledger, snapshot, _with_id(op, ids))
+        return result if isinstance(result, Wrong) else None
+
+
+def _with_id(op: Mutation, ids: dict[str, str]) -> Mutation:
+    return msgspec.structs.replace(op, seq=ids[op.seq])
 
 
 class Playing:
-    """Expands the states of any target by playing the program that leads there on a fresh pool."""
+    """Expands the programs of any target, each played on a fresh pool.
+
+    What the target remembers is not known: no two programs are taken to lead to the same state, and what was refused
+    or forgotten is built on as well. Up to names, every program has one node.
+    """
 
     def __init__(
         self, target: Target, pool: Pool, profile: Profile, symmetries: Symmetries, tries_misuse: bool = True
@@ -250,41 +267,33 @@ class Playing:
         self._pool = pool
         self._profile = profile
         self._symmetries = symmetries
-        self._ids = sequence_ids(pool.num_blocks)
         self._alphabet = None if symmetries.tokens else TOKEN_IDS[: pool.num_blocks + 1]
         self._tries_misuse = tries_misuse
 
     def root(self) -> Node:
         """The state of a fresh pool."""
         ledger = empty_ledger(self._pool.num_blocks, self._pool.block_size, self._pool.enable_prefix_cache)
-        return Node(0, -1, None, canonical(ledger, self._symmetries), ledger, ())
+        return Node(0, -1, None, (), ledger, ())
 
     def expand(self, node: Node) -> Expansion:
-        """Every operation, read and misuse at that state."""
+        """Every operation, read and misuse after that program."""
         found = Expansion()
         program: Program = node.held
         used = dict.fromkeys(op.seq for op in program)
-        live = node.ledger.sequences
-        ended = [seq for seq in used if seq not in live][:1]
-        unused = [seq for seq in self._ids if seq not in used][:1]
-        self._probe(node, program, [*ended], found)
-        for op in moves(node.ledger, [*ended, *unused], self._alphabet):
+        ended = [seq for seq in used if seq not in node.ledger.sequences]
+        self._probe(node, program, ended[:1], found)
+        unused = sequence_ids(len(used))[-1]
+        for op in moves(node.ledger, [*ended, unused], self._alphabet, trie_of_program(program)):
             if found.failure:
                 break
             found.transitions += 1
-            execution = play(self._target, Scenario(self._pool, (*program, op)), self._profile)
+            longer = (*program, op)
+            execution = play(self._target, Scenario(self._pool, longer), self._profile)
             if execution.breaches:
                 found.failure = Failure(node.number, op, execution.breaches[0])
                 break
-            if execution.played[-1].judgement.refused:
-                found.refused += 1
-                continue
-            ledger = execution.oracle.ledger
-            is_reusable = any(seq not in ledger.sequences for seq in {*used, op.seq})
-            key = is_reusable, canonical(ledger, self._symmetries)
-            if key not in self.known:
-                self.known.add(key)
-                found.new.append(Node(-1, node.number, op, key, ledger, (*program, op)))
+            found.refused += execution.played[-1].judgement.refused
+            found.new.append(Node(-1, node.number, op, longer, execution.oracle.ledger, longer))
         return found
 
     def _probe(self, node: Node, program: Program, ended: list[str], found: Expansion) -> None:

@@ -280,7 +280,7 @@ def operation(ledger: Ledger, op: Mutation) -> Step:
 def renamed(
     ledger: Ledger, snapshot: Snapshot, block: Callable[[int], int], seq: Callable[[Any], Any]
 ) -> tuple[Ledger, Snapshot]:
-    """The same state under other names, and with every mapping in reverse order."""
+    """The same state under other names, and with every mapping in reverse order. O(state)."""
     old = {block(b): b for b in range(ledger.num_blocks)}
     blocks = [old[b] for b in range(ledger.num_blocks)]
     new_ledger = ledger._replace(
