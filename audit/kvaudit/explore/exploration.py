@@ -54,15 +54,16 @@ def explore(
             searched.append(search.result())
             on_pool(searched[-1])
             misuse = misuse or search.misuse
-            if search.finding is not None:
-                findings.append(search.finding)
-                on_finding(search.finding)
+            finding, search = search.finding, None
+            if finding is not None:
+                findings.append(finding)
+                on_finding(finding)
                 break
             if job.deadline is not None and time.monotonic() > job.deadline:
                 break
     except KeyboardInterrupt:
         interrupted = True
-        if search is not None and len(searched) < len(every):
+        if search is not None:
             searched.append(search.result("interrupted"))
             on_pool(searched[-1])
     reasons = list(dict.fromkeys(pool.ended for pool in searched if pool.ended and pool.kind == EXHAUSTIVE))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import multiprocessing
+import pickle
 import random
 import signal
 import time
@@ -15,6 +16,7 @@ import msgspec
 
 from kvaudit.api import ApiTarget, Hang
 from kvaudit.breach import Breach
+from kvaudit.errors import TargetError
 from kvaudit.execution import Scenario, play
 from kvaudit.explore.canonical import Symmetries, canonical
 from kvaudit.explore.moves import Alphabet, moves, sequence_ids, trie_of_program
@@ -414,9 +416,13 @@ class _Workers:
 
     def _expand(self, level: list[Node]) -> Iterator[Expansion]:
         if self._pool is None:
-            return map(self._expander.expand, level)
+            yield from map(self._expander.expand, level)
+            return
         chunks = (level[start : start + _CHUNK] for start in range(0, len(level), _CHUNK))
-        return self._pool.imap(_expand_chunk, chunks)
+        for pickled in self._pool.imap(_expand_chunk, chunks):
+            expansion = pickle.loads(pickled)
+            assert isinstance(expansion, Expansion)
+            yield expansion
 
 
 _worker: list[Expander] = []
@@ -427,7 +433,7 @@ def _begin_worker(make: Callable[[], Expander]) -> None:
     _worker[:] = [make()]
 
 
-def _expand_chunk(nodes: Iterable[Node]) -> Expansion:
+def _expand_chunk(nodes: Iterable[Node]) -> bytes:
     total = Expansion()
     gc.freeze()
     for node in nodes:
@@ -436,7 +442,10 @@ def _expand_chunk(nodes: Iterable[Node]) -> Expansion:
         total.new += expansion.new
         if total.is_over:
             break
-    return total
+    try:
+        return pickle.dumps(total)
+    except Exception as error:
+        raise TargetError(f"its state cannot be sent from process to process: search without -j ({error})") from None
 
 
 # --- programs under other names ------------------------------------------------------------------------------
