@@ -7,10 +7,11 @@ from typing import Any
 
 from kvaudit.api import ApiTarget
 from kvaudit.explore.canonical import Symmetries
+from kvaudit.explore.expand import Restoring
 from kvaudit.explore.exploration import explore, pools
 from kvaudit.explore.job import Job, Options
 from kvaudit.explore.report import Explored
-from kvaudit.explore.search import Limits, Restoring, Search
+from kvaudit.explore.search import Limits, Search
 from kvaudit.profiles import PROFILES, STRICT
 from kvaudit.protocol import Pool
 from kvaudit.targets import TargetSpec

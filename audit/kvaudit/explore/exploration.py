@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from kvaudit import __version__
 from kvaudit.explore.job import Job
+from kvaudit.explore.names import BLOCKS, SEQUENCES, TOKENS
 from kvaudit.explore.pool import PoolSearch
 from kvaudit.explore.report import EXHAUSTIVE, Explored, PoolSearched
-from kvaudit.explore.search import BLOCKS, SEQUENCES, TOKENS
 from kvaudit.misuse import BAD_POOLS, bad_pool
 from kvaudit.protocol import Pool
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION, Finding

@@ -16,24 +16,13 @@ import msgspec
 from kvaudit.api import ApiTarget
 from kvaudit.execution import Scenario, play
 from kvaudit.explore.canonical import Symmetries
+from kvaudit.explore.expand import Expander, Expansion, Failure, Playing, Restoring
 from kvaudit.explore.findings import counterexample, in_words, wrong_reads
 from kvaudit.explore.job import BOUNDED_DEPTH, STRICT_BLOCKS, Job, Tick
 from kvaudit.explore.moves import moves, sequence_ids
+from kvaudit.explore.names import BLOCKS, MAPPINGS, SEQUENCES, TOKENS, under_other_names
 from kvaudit.explore.report import BOUNDED, EXHAUSTIVE, PoolSearched
-from kvaudit.explore.search import (
-    BLOCKS,
-    MAPPINGS,
-    SEQUENCES,
-    TOKENS,
-    Expander,
-    Expansion,
-    Failure,
-    Limits,
-    Playing,
-    Restoring,
-    Search,
-    under_other_names,
-)
+from kvaudit.explore.search import Limits, Search
 from kvaudit.explore.subject import Unfit
 from kvaudit.protocol import Pool
 from kvaudit.report import Finding
