@@ -109,7 +109,7 @@ class PoolSearch:
             self._found(found.failure)
             if self.finding is None:
                 detail = found.failure.breach.detail
-                raise Unfit(f"on a fresh pool it does otherwise, so its STATE is not all of it ({detail})")
+                raise Unfit(f"what is wrong in a restored state is not seen on a fresh pool ({detail})")
             return True
         if found.asymmetry is not None:
             asymmetry = found.asymmetry

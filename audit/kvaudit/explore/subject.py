@@ -174,7 +174,7 @@ class Subject:
         after = self.state(manager)
         known = self._learned(step.change, after)
         if not known or manager.num_free_blocks != step.after.num_free_blocks or not self._is(after, step.after):
-            return Wrong("the state after it is another one")
+            return Wrong("the state after it, or what a key stands for, is another one")
         ledger = step.after
         if self._variants.free_list != "fifo":
             ledger = ledger._replace(free=tuple(after[0]))  # its own order, which is not laid down
