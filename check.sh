@@ -17,6 +17,7 @@ lint    ruff check, ruff format --check, and the contracts on who may import who
 types   mypy (strict) and pyright (standard)
 test    every test
 p06     the seed's examples, line by line
+explore search every operation sequence of kvblocks on pools of up to 4 blocks; with --deep on (4,3) and (5,1) too
 audit   audit kvblocks and vLLM, or `audit TARGET [OPTIONS]`
 wheel   sdist, the wheel built from it, and that wheel in two fresh environments
 demo    kvblocks conforms, a planted bug is caught, vLLM is audited
@@ -46,6 +47,18 @@ part_audit() {
             ;;
         *) step "$1" kvaudit run "$@" ;;
     esac
+}
+
+part_explore() {
+    local jobs
+    jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+    search() { kvaudit explore kvblocks --misuse -j "$jobs" "$@"; }
+    step "blocks <= 4, size <= 2" search --blocks 4 --block-size 2 --smaller
+    if [ "${1:-}" = --deep ]; then
+        step "4 blocks, size 3" search --blocks 4 --block-size 3
+        step "5 blocks, size 1" search --blocks 5 --block-size 1
+    fi
+    step -e 1 "planted bug" kvaudit explore "$BUG" --blocks 2 --block-size 1
 }
 
 part_wheel() {
@@ -213,6 +226,7 @@ case ${1:-} in
     *)
         case " $names " in *" $1 "*) ;; *) die "there is no part '$1'; the parts are: ${names% }" ;; esac
         case $1 in lint | types | wheel | demo) [ $# = 1 ] || die "$1 takes no arguments" ;; esac
+        case $* in explore | 'explore --deep' | [!e]*) ;; *) die "explore takes --deep or nothing" ;; esac
         ;;
 esac
 

@@ -11,8 +11,8 @@ import math
 import operator
 import signal
 import threading
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any
 
@@ -84,6 +84,7 @@ class ApiTarget:
         self.capabilities = frozenset(REQUIRED) | {method for method in OPTIONAL if hasattr(manager, method)}
         self._make = manager
         self._refusals = refusals
+        self._is_refusal: dict[type[BaseException], bool] = {}
         self._timeout = timeout
         self._manager: Any = None
         self._limit = _TimeLimit(timeout)
@@ -121,26 +122,47 @@ class ApiTarget:
         try:
             with self._limit:
                 for operation in program:
-                    try:
-                        outcomes.append(self._handlers[type(operation)](operation))
-                    except (TargetError, Hang, KeyboardInterrupt):
-                        raise
-                    except BaseException as error:  # sys.exit() included
-                        outcomes.append(self._failure(error))
+                    outcomes.append(self.execute(operation))
         except Hang:
             outcomes.append(Raised(HANG, f"no answer within {self._timeout:g} s", named=False))
         return outcomes
+
+    def execute(self, operation: Operation) -> Outcome:
+        """Execute one operation, however long it takes."""
+        try:
+            return self._handlers[type(operation)](operation)
+        except (TargetError, Hang, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # sys.exit() included
+            return self.failure(error)
 
     def close(self) -> None:
         """Forget the manager."""
         self._manager = None
 
-    def _failure(self, error: BaseException) -> Outcome:
-        if any(cls.__name__ in self._refusals for cls in type(error).__mro__):
-            return Refused(type(error).__name__)
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"
-        return Raised(type(error).__name__, str(error), _is_named(error), where)
+    @property
+    def manager(self) -> Any:
+        """The manager of the open pool."""
+        return self._manager
+
+    @property
+    def time_limit(self) -> AbstractContextManager[None]:
+        """Raises Hang in a block that takes longer than one program may."""
+        self._limit.arm()
+        return self._limit
+
+    def adopt(self, manager: Any, live: Iterable[str]) -> None:
+        """Go on with this manager in place of the open one; `live` are the ids of its live sequences."""
+        self._manager, self._live, self._lists = manager, list(live), []
+
+    def failure(self, error: BaseException) -> Refused | Raised:
+        """The outcome of a call that ended in an exception."""
+        kind = type(error)
+        if kind not in self._is_refusal:
+            self._is_refusal[kind] = any(cls.__name__ in self._refusals for cls in kind.__mro__)
+        if self._is_refusal[kind]:
+            return Refused(kind.__name__)
+        return Raised(type(error).__name__, str(error), _is_named(error), _where(error))
 
     def _allocate(self, operation: Allocate) -> Outcome:
         tokens = list(operation.tokens)
@@ -271,6 +293,17 @@ def _failing(items: Sequence[Any], at: int) -> Iterator[Any]:
         if i == at:
             raise ValueError("the caller's token ids cannot be iterated to the end")
         yield item
+
+
+def _where(error: BaseException) -> str:
+    """The line that raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    code = trace.tb_frame.f_code
+    return f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} in {code.co_name}"
 
 
 def _is_named(error: BaseException) -> bool:

@@ -123,6 +123,72 @@ def run(
 
 
 @app.command()
+def explore(
+    target: Target,
+    blocks: Annotated[int, typer.Option("--blocks", min=1, metavar="N", help="The blocks of the pool.")],
+    block_size: Annotated[int, typer.Option("--block-size", min=1, metavar="B", help="The tokens of a block.")],
+    smaller: Annotated[bool, typer.Option("--smaller", help="Search every smaller pool first.")] = False,
+    depth: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="No more than N operations in a row.", show_default=False),
+    ] = None,
+    max_time: Annotated[
+        float | None, typer.Option(min=0.0, metavar="SECONDS", help="Stop after so long.", show_default=False)
+    ] = None,
+    processes: Annotated[int, typer.Option("-j", min=1, metavar="N", help="Search in N processes.")] = 1,
+    without: Annotated[
+        list[str],
+        typer.Option("--without", metavar="NAMES", help="Let these count: blocks, sequences, or tokens (of a few)."),
+    ] = [],  # noqa: B006
+    misuse: Annotated[bool, typer.Option("--misuse", help="Let O10, misuse, count for the exit code.")] = False,
+    json: Annotated[
+        str | None,
+        typer.Option(
+            "--json", metavar="FILE", help="Write the report as JSON; - is standard output.", show_default=False
+        ),
+    ] = None,
+    failures: Annotated[Path, typer.Option(metavar="DIR", help="Where failures are saved.")] = Path(
+        ".kvaudit/failures"
+    ),
+    source: Source = None,
+    profile: Profile = None,
+    refusal: Refusal = [],  # noqa: B006
+    isolate: Isolate = False,
+    black_box: BlackBox = False,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+) -> None:
+    """Search every sequence of operations on a small pool, with the prefix cache on and off."""
+    from kvaudit.explore.exploration import ASSUMED, pools
+    from kvaudit.explore.exploration import explore as explore_pools
+    from kvaudit.explore.job import Job, Options
+    from kvaudit.explore.terminal import Terminal
+
+    for name in without:
+        if name not in ASSUMED:
+            raise UsageError(f"--without {name}: there are {', '.join(ASSUMED)}")
+    spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout)
+    if profile is not None:
+        profile_named(profile)
+    options = Options(depth, frozenset(without), processes, max_time, misuse, failures)
+    with _json_file(json) as report_file, _muffled() as console:
+        if json == "-":
+            console = Console(stderr=True)
+        started = spec.start()
+        try:
+            with Terminal(console) as terminal:
+                job = Job(started, spec, profile_named(profile or started.profile), options, terminal.tick)
+                terminal.begin(job, started.version)
+                every = pools(blocks, block_size, smaller=smaller)
+                explored = explore_pools(job, every, terminal.pool, terminal.finding)
+                terminal.end(explored)
+        finally:
+            started.close()
+        if report_file is not None:
+            report_file.write(msgspec.json.format(msgspec.json.encode(explored), indent=2) + b"\n")
+    raise typer.Exit(explored.exit_code)
+
+
+@app.command()
 def replay(
     trace: Annotated[
         Path, typer.Argument(metavar="TRACE", help="A trace.jsonl that a run has saved.", show_default=False)

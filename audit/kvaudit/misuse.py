@@ -21,6 +21,9 @@ from kvaudit.protocol import (
 )
 from kvaudit.targets import Target
 
+BAD_POOLS = (Pool(0, 2), Pool(-1, 2), Pool(4, 0), Pool(4, -1))
+"""Pools that nobody can have."""
+
 _POOL = Pool(4, 2)
 _SETUP: tuple[Operation, ...] = (
     Allocate("a", (0, 1, 2)),
@@ -50,7 +53,7 @@ class Accepted:
 
 
 def _kinds(capabilities: frozenset[str]) -> Iterator[Misuse]:
-    for pool in (Pool(0, 2), Pool(-1, 2), Pool(4, 0), Pool(4, -1)):
+    for pool in BAD_POOLS:
         yield Misuse(f"a pool of {pool.num_blocks} blocks of {pool.block_size} tokens", pool)
     yield Misuse("allocate with an id that is live", Call("allocate", ("a", (5, 6))))
     yield Misuse("allocate of an empty prompt", Call("allocate", ("c", ())))
@@ -80,7 +83,7 @@ def try_misuse(target: Target, on_try: Callable[[], None] = lambda: None) -> tup
     for misuse in _kinds(target.capabilities):
         on_try()
         call = misuse.call
-        how = _bad_pool(target, call) if isinstance(call, Pool) else _bad_call(target, misuse.setup, call)
+        how = bad_pool(target, call) if isinstance(call, Pool) else _bad_call(target, misuse.setup, call)
         if how is None:
             continue
         count += 1
@@ -89,7 +92,8 @@ def try_misuse(target: Target, on_try: Callable[[], None] = lambda: None) -> tup
     return count, accepted
 
 
-def _bad_pool(target: Target, pool: Pool) -> str:
+def bad_pool(target: Target, pool: Pool) -> str:
+    """What is wrong with how a pool that nobody can have is answered; empty if nothing is."""
     failed = target.open(pool)
     if failed is None:
         return "accepted"

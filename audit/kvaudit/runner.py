@@ -329,11 +329,11 @@ class Audit(Driver):
             obligation=main.obligation,
             also=sorted({b.obligation for b in execution.breaches} - {main.obligation}, key=SEVERITY.index),
             symptom=OBLIGATIONS[main.obligation].symptom,
-            details=_details(execution.breaches),
+            details=details_of(execution.breaches),
             num_blocks=pool.num_blocks,
             block_size=pool.block_size,
             enable_prefix_cache=pool.enable_prefix_cache,
-            steps=[_shown(played) for played in execution.played],
+            steps=[shown(played) for played in execution.played],
             count=1,
             trace=str(trace) if trace is not None else None,
             reproduce=self._reproduce(trace),
@@ -470,7 +470,7 @@ class Audit(Driver):
         return Row("O10", title, statement, VIOLATED if self._options.misuse else TRUSTING, form, listed)
 
 
-def _details(breaches: tuple[Breach, ...]) -> list[str]:
+def details_of(breaches: tuple[Breach, ...]) -> list[str]:
     """One line for each thing that is wrong, with all obligations that it breaks, the gravest first."""
     names: dict[str, list[str]] = {}
     for breach in sorted(breaches, key=gravity):
@@ -479,7 +479,7 @@ def _details(breaches: tuple[Breach, ...]) -> list[str]:
     return [f"{', '.join(obligations)}: {detail}" for detail, obligations in names.items()]
 
 
-def _shown(played: Played) -> StepShown:
+def shown(played: Played) -> StepShown:
     judgement = played.judgement
     broken = [breach.obligation for breach in sorted(judgement.breaches, key=gravity)]
     return StepShown(

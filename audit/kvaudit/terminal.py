@@ -65,7 +65,7 @@ class Terminal:
         elif isinstance(event, Begun):
             self._console.print(_header(event.header))
         elif isinstance(event, Found):
-            self._console.print(_finding(event.finding))
+            self._console.print(finding_shown(event.finding))
         elif isinstance(event, Ended):
             self._bar.stop()
             self._console.print(_report(event.report))
@@ -111,7 +111,8 @@ def _stubs(stubs: list[str]) -> str:
     return ", ".join(name if times == 1 else f"{name} ({times} modules)" for name, times in packages.items())
 
 
-def _finding(finding: Finding) -> RenderableType:
+def finding_shown(finding: Finding) -> RenderableType:
+    """A finding: its symptom, its steps, and the line to reproduce it."""
     title = Text.assemble((f"✗ {finding.obligation} is violated", "bold red"))
     if finding.also:
         title.append(f" (at the same step: {', '.join(finding.also)})")

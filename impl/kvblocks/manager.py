@@ -13,8 +13,9 @@ depends on the size of the pool.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Mapping
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple
 
 from kvblocks.arithmetic import blocks_for, check_size, check_token, check_tokens, match_limit
 from kvblocks.errors import OutOfBlocks, PositionOutOfRange, SequenceExists, UnknownSequence
@@ -41,6 +42,9 @@ class BlockManager:
     hasher: "sha256" (default), "builtin", "xxh3", or a callable, see `kvblocks.hashing`.
     Raises InvalidArgument for sizes that are not positive integers and for an unknown hasher.
     """
+
+    STATE: ClassVar[Mapping[str, str]] = MappingProxyType({name: f"_{name}" for name in Observation._fields})
+    """The whole state: the attribute of each structure of `observe`. All other attributes are constants of the pool."""
 
     def __init__(
         self,
