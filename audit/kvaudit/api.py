@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from kvaudit.errors import TargetError
+from kvaudit.printable import printable
 from kvaudit.protocol import (
     HANG,
     Allocate,
@@ -78,8 +79,8 @@ class ApiTarget:
         missing = [method for method in REQUIRED if not hasattr(manager, method)]
         if missing:
             raise TargetError(
-                f"{name} lacks {', '.join(missing)}. A target offers {', '.join(REQUIRED)}, and if it can "
-                f"{', '.join(OPTIONAL)}; for another API write a small class with these methods around it."
+                f"{name} lacks {', '.join(missing)} (looked for on the class). A target offers "
+                f"{', '.join(REQUIRED)}, and if it can {', '.join(OPTIONAL)}; for another API write a small class with these methods around it."
             )
         self.capabilities = frozenset(REQUIRED) | {method for method in OPTIONAL if hasattr(manager, method)}
         self._make = manager
@@ -113,7 +114,7 @@ class ApiTarget:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return Failed(type(error).__name__, str(error), _is_named(error))
+            return Failed(type(error).__name__, _said(error), _is_named(error))
         return None
 
     def run(self, program: Sequence[Operation]) -> list[Outcome]:
@@ -162,7 +163,7 @@ class ApiTarget:
             self._is_refusal[kind] = any(cls.__name__ in self._refusals for cls in kind.__mro__)
         if self._is_refusal[kind]:
             return Refused(kind.__name__)
-        return Raised(type(error).__name__, str(error), _is_named(error), _where(error))
+        return Raised(type(error).__name__, _said(error), _is_named(error), _where(error))
 
     def _allocate(self, operation: Allocate) -> Outcome:
         tokens = list(operation.tokens)
@@ -233,7 +234,18 @@ def _plain(value: Any) -> Any:
     try:
         return _plain(operator.index(value))
     except TypeError:
-        return repr(value)
+        pass
+    if hasattr(value, "tolist"):  # an array, or a number of one: numpy's and torch's booleans have no index
+        return _plain(value.tolist())
+    return printable(repr(value))
+
+
+def _said(error: BaseException) -> str:
+    """The message of an exception, whatever it is made of."""
+    try:
+        return printable(str(error))
+    except Exception:
+        return "its message cannot be shown"
 
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -270,20 +282,40 @@ def as_state(observation: Any) -> State:
 _NOTHING_SEEN = State()
 
 
-def _by_sequence(value: Any) -> dict[Any, tuple[Any, ...]]:
-    return {seq: tuple(items) for seq, items in value.items()}
+def _numbers(value: Any) -> tuple[Any, ...]:
+    """A copy, in which integers of other libraries are integers."""
+    numbers = tuple(value)
+    for number in numbers:
+        if type(number) is not int:
+            return tuple(_number(item) for item in numbers)
+    return numbers
+
+
+def _number(value: Any) -> Any:
+    try:
+        return value if type(value) is int else operator.index(value)
+    except TypeError:
+        return value  # said to be no number where it is looked at
+
+
+def _number_of_each(value: Any) -> dict[Any, Any]:
+    return {key: _number(number) for key, number in value.items()}
+
+
+def _numbers_of_each(value: Any) -> dict[Any, tuple[Any, ...]]:
+    return {seq: _numbers(items) for seq, items in value.items()}
 
 
 _COPIED: dict[str, Callable[[Any], Any]] = {
-    "free": tuple,
-    "evictable": tuple,
-    "ref": tuple,
+    "free": _numbers,
+    "evictable": _numbers,
+    "ref": _numbers,
     "block_hash": tuple,
-    "hash_to_block": dict,
-    "tables": _by_sequence,
-    "tokens": _by_sequence,
-    "hashes": _by_sequence,
-    "cached": dict,
+    "hash_to_block": _number_of_each,
+    "tables": _numbers_of_each,
+    "tokens": _numbers_of_each,
+    "hashes": lambda value: {seq: tuple(items) for seq, items in value.items()},
+    "cached": _number_of_each,
 }
 """The structures of an observation, each with how it is copied: it may be the manager's own."""
 

@@ -33,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
     help="Holds any paged KV-cache block manager to an executable specification.",
-    epilog="Exit codes: 0 conforms, 1 violated, 2 usage or the target could not start, 3 inconclusive.",
+    epilog="Exit codes: 0 conforms, 1 violated, 2 usage or the target could not start, 3 inconclusive, 4 not fetched.",
 )
 
 _TARGET_HELP = "kvblocks, an engine (vllm, vllm==0.33.0), pkg.module:Class, path/to/file.py:Class, or cmd:PROGRAM ARGS"
@@ -54,7 +54,9 @@ Refusal = Annotated[
 ]
 Isolate = Annotated[bool, typer.Option("--isolate", help="Run a Python class in a child process.")]
 BlackBox = Annotated[bool, typer.Option("--black-box", help="Do not use observe().")]
-Timeout = Annotated[float, typer.Option("--timeout", min=0.01, metavar="SECONDS", help="What one step may take.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=0.01, max=86_400, metavar="SECONDS", help="What one step may take.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -297,7 +299,7 @@ def _json_file(path: str | None) -> Iterator[io.BufferedIOBase | None]:
 @contextlib.contextmanager
 def _muffled() -> Iterator[Console]:
     """A console on standard output, from which the target's own prints are kept away."""
-    console = Console(file=sys.stdout)
+    console = _Console(file=sys.stdout)
     printed = _Printed()
     try:
         with contextlib.redirect_stdout(printed):
@@ -308,6 +310,13 @@ def _muffled() -> Iterator[Console]:
     finally:
         if printed.lines:
             _say("note", f"the target printed {printed.lines:,} lines to standard output, first: {printed.first!r:.80}")
+
+
+class _Console(Console):
+    """A console whose reader may go away (`| head`): `main` ends the command then."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 class _Printed(io.TextIOBase):
@@ -340,6 +349,9 @@ def main() -> None:
         sys.exit(USAGE)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes at exit
+        sys.exit(USAGE)
+    except OSError as error:
+        _say("error", f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         sys.exit(USAGE)
     except Exception as error:
         if os.environ.get("KVAUDIT_DEBUG"):

@@ -50,6 +50,18 @@ GOALS: tuple[Goal, ...] = (
         ),
     ),
     Goal(
+        "shared five ways",
+        "five live sequences shared one block",
+        ("I4", "I8"),
+        _scenario(
+            6,
+            1,
+            *(_allocate(seq, 0, 1 + i) for i, seq in enumerate("abcde")),
+            *(Free(seq) for seq in "dbeca"),
+            _allocate("f", 0, 1, 2, 3, 4, 5),
+        ),
+    ),
+    Goal(
         "evicted",
         "a cached block was evicted for new content, and its prefix asked for again",
         ("I1", "I2", "I3", "I8", "O6", "K1"),
@@ -98,6 +110,21 @@ GOALS: tuple[Goal, ...] = (
         ("O1", "O2"),
         _scenario(
             2, 2, _allocate("a", 0, 1, 2), _allocate("b", 5), Append("a", 3), Free("a"), _allocate("b", 0, 1, 2, 3)
+        ),
+    ),
+    Goal(
+        "refused with room",
+        "an allocate was refused though blocks of both kinds were idle, two at least of each",
+        ("O1",),
+        _scenario(
+            6,
+            1,
+            _allocate("a", 0, 1),
+            Free("a"),
+            _allocate("b", 2, 3, 4, 5, 6, 7, 8),
+            _allocate("b", 0, 1, 2),
+            Free("b"),
+            _allocate("c", 3, 4, 5, 6, 7, 8),
         ),
     ),
     Goal(
@@ -239,6 +266,24 @@ GOALS: tuple[Goal, ...] = (
             _allocate("e", 0, 0, 1),
         ),
         needs_keep_old=True,
+    ),
+    Goal(
+        "cached further",
+        "a prompt that hit two blocks was cached to its end, and its later blocks were hit by the next one",
+        ("O4", "O8"),
+        _scenario(8, 1, _allocate("a", 0, 1, 2), _allocate("b", 0, 1, 3, 4), Free("b"), _allocate("c", 0, 1, 3, 4, 5)),
+    ),
+    Goal(
+        "many live",
+        "six sequences were live at once, and their blocks were evicted later",
+        ("O7", "I8"),
+        _scenario(
+            8,
+            1,
+            *(_allocate(seq, i) for i, seq in enumerate("abcdef")),
+            *(Free(seq) for seq in "cafbed"),
+            _allocate("g", 6, 7, 8, 0, 1),
+        ),
     ),
     Goal(
         "twins",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Items
 from typing import Any
 
+import msgspec
+
 from kvaudit.errors import TargetError
-from kvaudit.protocol import State
+from kvaudit.protocol import Observed, Outcome, Raised, State
 from kvspec.identity import Identity, identity
 from kvspec.ledger import Change, Ledger, Sequence
 from kvspec.variants import Variants
@@ -24,13 +27,10 @@ class Keys:
         self._identity_of: dict[Any, Identity] = {}
         self._key_of: dict[Identity, Any] = {}
 
-    def learn(self, change: Change, state: State) -> None:
+    def learn(self, change: Change, state: State, due: Ledger) -> None:
         """A key that appears where an identity was registered stands for that identity from then on."""
-        if state.block_hash is None:
-            return
         for block, h in change.registered:
-            key = state.block_hash[block] if block < len(state.block_hash) else None
-            _check_key(key, "block_hash")
+            key = _key_of_block(block, h, state, due)
             if key is not None and key not in self._identity_of and h not in self._key_of:
                 self._identity_of[key] = h
                 self._key_of[h] = key
@@ -45,6 +45,21 @@ class Keys:
             return None
         known = self._identity_of.get(key)
         return known if known is not None else identity(None, (), ("unknown key", str(key)))
+
+
+def _key_of_block(block: int, h: Identity, state: State, due: Ledger) -> Any:
+    """The key under which a block was registered, from whichever structure can be seen."""
+    if state.block_hash is not None:
+        key = state.block_hash[block] if block < len(state.block_hash) else None
+        _check_key(key, "block_hash")
+        return key
+    for seq, record in due.sequences.items():
+        shown = (state.hashes or {}).get(str(seq), ())
+        if h in record.chain and record.chain.index(h) < len(shown):
+            key = shown[record.chain.index(h)]
+            _check_key(key, "hashes")
+            return key
+    return next((key for key, mapped in (state.hash_to_block or {}).items() if mapped == block), None)
 
 
 def agrees(state: State, due: Ledger, keys: Keys, variants: Variants) -> bool:
@@ -163,3 +178,32 @@ def _records(state: State, due: Ledger, keys: Keys) -> dict[Any, Sequence]:
             (state.cached or {}).get(name, record.num_cached_tokens),
         )
     return found
+
+
+def comparable(outcomes: Items[Outcome]) -> list[Outcome]:
+    """Outcomes as they can be compared with those of another run on another pool.
+
+    Keys may differ from run to run (a hash with a salt): they are numbered as they appear. So may the wording of
+    exceptions: only their class counts.
+    """
+    numbers: dict[Any, int] = {}
+
+    def number(key: Any) -> Any:
+        return None if key is None else numbers.setdefault(key, len(numbers))
+
+    def plain(outcome: Outcome) -> Outcome:
+        if isinstance(outcome, Raised):
+            return Raised(outcome.error)
+        if not isinstance(outcome, Observed) or outcome.state is None:
+            return outcome
+        state, keyed = outcome.state, dict[str, Any]()
+        check_types(state)
+        if state.block_hash is not None:
+            keyed["block_hash"] = tuple(map(number, state.block_hash))
+        if state.hashes is not None:
+            keyed["hashes"] = {seq: tuple(map(number, chain)) for seq, chain in state.hashes.items()}
+        if state.hash_to_block is not None:
+            keyed["hash_to_block"] = {number(key): block for key, block in state.hash_to_block.items()}
+        return msgspec.structs.replace(outcome, state=msgspec.structs.replace(state, **keyed))
+
+    return [plain(outcome) for outcome in outcomes]

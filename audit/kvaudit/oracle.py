@@ -278,7 +278,7 @@ class Oracle:
         breaches: list[Breach],
     ) -> None:
         if step is not None:
-            self._keys.learn(step.change, state)
+            self._keys.learn(step.change, state, self.ledger)
         with contextlib.suppress(TypeError, ValueError):  # what cannot even be compared makes no sense
             if agrees(state, self.ledger, self._keys, self._variants):
                 return
@@ -315,7 +315,7 @@ class Oracle:
                     breaches.append(Breach("O5", what))
             elif isinstance(read, CanAllocate):
                 fits = operations.can_allocate(self.ledger, read.num_tokens)
-                if answer is not fits:
+                if not isinstance(answer, int) or answer != fits:
                     free = words.count(self.ledger.num_free_blocks, "block")
                     what = f"can_allocate({read.num_tokens}) is to be {fits}, not {words.short(answer)}: {free} free"
                     breaches.append(Breach("O3", what))

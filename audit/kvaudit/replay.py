@@ -8,9 +8,10 @@ from kvaudit import words
 from kvaudit.breach import gravest
 from kvaudit.execution import Scenario, play
 from kvaudit.profiles import Profile
-from kvaudit.report import CONFORMS, VIOLATION
+from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
 from kvaudit.targets import Target
 from kvaudit.trace import TraceHeader
+from kvspec.obligations import LEDGER, OBLIGATIONS
 
 
 def replay(target: Target, header: TraceHeader, scenario: Scenario, profile: Profile, console: Console) -> int:
@@ -19,11 +20,24 @@ def replay(target: Target, header: TraceHeader, scenario: Scenario, profile: Pro
     pool = scenario.pool
     cache = "on" if pool.enable_prefix_cache else "off"
     size = f"{words.count(pool.num_blocks, 'block')} of {words.count(pool.block_size, 'token')}"
-    console.print(f"{target.name}: {size}, prefix cache {cache}", markup=False, highlight=False, soft_wrap=True)
+    console.print(
+        f"{target.name} {target.version}".rstrip() + f": {size}, prefix cache {cache}",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
     for number, (operation, judgement) in enumerate(execution.played, start=1):
         expected = f"   (expected: {words.expected(operation, judgement)})" if judgement.breaches else ""
         line = f"{number:3}  {words.call(operation)} -> {words.came(judgement)}{expected}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if not execution.breaches and header.obligation in OBLIGATIONS:
+        offered = {*target.capabilities, *([LEDGER] if "observe" in target.capabilities else [])}
+        unseen = OBLIGATIONS[header.obligation].needs - offered
+        if unseen:
+            missing = ", ".join("observe()" if need == LEDGER else f"{need}()" for need in sorted(unseen))
+            told = f"cannot be told[/]: without {missing} a violation of {header.obligation} may not show"
+            console.print(f"[bold yellow]{told}", highlight=False)
+            return INCONCLUSIVE
     if not execution.breaches:
         console.print(f"[bold green]fixed[/]: {header.obligation or 'nothing'} is no longer violated", highlight=False)
         return CONFORMS

@@ -18,7 +18,7 @@ import msgspec
 
 from kvaudit import __version__, words
 from kvaudit.breach import SEVERITY, Breach, gravest, gravity
-from kvaudit.errors import TargetError, UsageError
+from kvaudit.errors import UsageError
 from kvaudit.execution import Execution, Played, Scenario, play
 from kvaudit.goals import goals_of
 from kvaudit.interrupt import Interrupt
@@ -61,6 +61,9 @@ _PROGRESS_EVERY_S = 0.1
 _SHAPES_PER_OBLIGATION = 3
 _REPEATS_BEFORE_MUTED = 3
 _PATIENCE_WITH_HANGS_S = 30.0
+_DOES_NOT_REPEAT = (
+    "the same program on a fresh pool goes otherwise: state is left over from other pools, or there is chance"
+)
 _ESSENTIAL = {"K1": "num_cached_tokens", "O1": "num_free_blocks", "I4": "num_free_blocks"}
 """Without these no verdict is worth its name."""
 
@@ -294,11 +297,9 @@ class Audit(Driver):
         hangs = execution.hangs
         small = shrink(execution.scenario, breaks, max_plays=self._plays_for_hang() if hangs else MAX_PLAYS)
         again = play(self._target, small, self._profile)
-        if not again.breaches:
-            raise TargetError(
-                f"{self._target.name} does not repeat itself: the same program on a fresh pool broke {obligation} "
-                "once and then did not. The audit needs a target that is deterministic."
-            )
+        repeats = bool(again.breaches) and gravest(again.breaches).obligation == obligation
+        if not repeats:
+            again = execution  # as it came: what happens once in a while is wrong, too
         self._phase = phase
         shape = tuple(type(op).__name__ for op in again.scenario.program)
         group.counts[shape] += 1
@@ -307,6 +308,8 @@ class Audit(Driver):
             return
         group.repeats = 0
         finding = self._finding(again)
+        if not repeats or not execution.repeats:
+            finding = msgspec.structs.replace(finding, details=[*finding.details, _DOES_NOT_REPEAT])
         group.shapes[shape] = finding
         self._emit(Found(finding))
         if hangs:  # whoever hangs once mostly hangs again
@@ -441,7 +444,7 @@ class Audit(Driver):
         """What a finding says of an obligation: easier to read than what was seen at first."""
         for group in self._groups.values():
             for finding in group.shapes.values():
-                for names, detail in (line.split(": ", 1) for line in finding.details):
+                for names, _, detail in (line.partition(": ") for line in finding.details):
                     if name in names.split(", "):
                         return f"{detail} (see {finding.id})"
         return ""

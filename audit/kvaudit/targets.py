@@ -45,6 +45,7 @@ class Target(Protocol):
 
     def run(self, program: Sequence[Operation]) -> list[Outcome]:
         """Execute operations on the open pool, one outcome for each."""
+        ...
 
     def close(self) -> None:
         """End the target and everything that belongs to it."""

@@ -11,6 +11,7 @@ from kvaudit.execution import Scenario
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
 
 FORMAT = "kvaudit-trace/1"
+MAX_SLOTS = 2**24
 
 
 class TraceHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,6 +57,8 @@ def read_trace(path: Path) -> tuple[TraceHeader, Scenario]:
         raise UsageError(f"{path} has the format {header.format!r}; this version reads {FORMAT!r}")
     if header.pool.num_blocks < 1 or header.pool.block_size < 1:
         raise UsageError(f"{path}, line 1: a pool has at least one block of at least one token")
+    if header.pool.num_blocks * header.pool.block_size > MAX_SLOTS:
+        raise UsageError(f"{path}, line 1: a pool of more than {MAX_SLOTS:,} slots cannot be played")
     program: list[Mutation] = []
     live: set[str] = set()
     for number, text in enumerate(lines[1:], start=2):
@@ -72,6 +75,8 @@ def read_trace(path: Path) -> tuple[TraceHeader, Scenario]:
 
 def _check(operation: Mutation, seen: set[str], where: str) -> None:
     """What no caller may do is refused here. (Whether an id is still live depends on refusals, hence on the target.)"""
+    if not operation.seq:
+        raise UsageError(f"{where}: the id of a sequence has at least one character")
     if isinstance(operation, Allocate):
         if not operation.tokens:
             raise UsageError(f"{where}: a prompt has at least one token")

@@ -19,6 +19,8 @@ class Tracker:
         self._evicted: set[Identity] = set()
         self._spared: set[Identity] = set()
         self._appended: set[Identity] = set()
+        self._further: set[Identity] = set()
+        self._had_many = False
         self._prompts: set[tuple[int, ...]] = set()
         self._was_used = False
 
@@ -50,14 +52,19 @@ class Tracker:
         elif isinstance(operation, Free):
             self._ended.add(operation.seq)
         if change.evicted:
+            if self._had_many:
+                found.add("many live")
             self._evicted.update(h for _, h in change.evicted)
             self._spared.update(kept for b in after.evictable if (kept := after.block_hash[b]) is not None)
         return found
 
     def _by_hits(self, before: Ledger, after: Ledger, change: Change) -> set[str]:
         found: set[str] = set()
-        if any(after.ref[b] >= 3 for b in change.hit):
+        most = max(after.ref[b] for b in change.hit)
+        if most >= 3:
             found.add("shared three ways")
+        if most >= 5:
+            found.add("shared five ways")
         if change.revived:
             found.add("revived")
         hit = {h for b in change.hit if (h := before.block_hash[b]) is not None}
@@ -65,6 +72,8 @@ class Tracker:
             found.add("evicted in order")
         if hit & self._appended:
             found.add("filled by append")
+        if len(hit & self._further) >= 2:
+            found.add("cached further")
         return found
 
     def _by_allocate(self, operation: Allocate, judgement: Judgement) -> set[str]:
@@ -72,6 +81,8 @@ class Tracker:
         size = before.block_size
         found: set[str] = set()
         if judgement.refused:
+            if len(before.free) >= 2 and len(before.evictable) >= 2:
+                found.add("refused with room")
             # The naive check compares the new blocks with all that is free; hits that are idle are counted twice.
             fewest = blocks_for(len(tokens), size) - match_limit(len(tokens), size)
             if fewest <= before.num_free_blocks:
@@ -108,6 +119,9 @@ class Tracker:
             found.add("id used again")
         if self._was_used and not before.sequences and len(change.taken) == before.num_blocks:
             found.add("all back")
+        if hits >= 2:
+            self._further.update(h for _, h in change.registered)
+        self._had_many = self._had_many or len(judgement.after.sequences) >= 6
         self._prompts.add(tokens[:size])
         self._was_used = True
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, Any
 
+from kvaudit.printable import printable
 from kvaudit.protocol import Allocate, Append, Mutation, Observed, Outcome, Raised, Refused, Returned, State, is_hang
 from kvspec.ledger import Ledger
 from kvspec.operations import available, blocks_for, full_chain, run_of_hits
@@ -74,7 +75,7 @@ def ledgers_differ(due: Ledger, seen: Ledger) -> str:
     for name in ("evictable", "ref", "block_hash", "hash_to_block"):
         if getattr(due, name) != getattr(seen, name):
             return f"{name} is to be {short(getattr(due, name))}, not {short(getattr(seen, name))}"
-    for seq in {*due.sequences, *seen.sequences}:
+    for seq in [*due.sequences, *(seq for seq in seen.sequences if seq not in due.sequences)]:
         if seq not in due.sequences or seq not in seen.sequences:
             return f"the records of {seq!r} are {'left' if seq in seen.sequences else 'gone'}"
         for name in ("table", "tokens", "chain", "num_cached_tokens"):
@@ -104,7 +105,10 @@ def value(outcome: Outcome) -> Any:
 
 def short(thing: Any) -> str:
     """A repr of bounded length."""
-    text = repr(thing)
+    try:
+        text = printable(repr(thing))
+    except Exception:
+        text = f"<a {type(thing).__name__} that cannot be shown>"
     return text if len(text) <= 80 else text[:77] + "..."
 
 

@@ -5,8 +5,8 @@ A strategy is a callable `(parent, tokens, extra) -> key`:
 - `parent`: the key of the block before this one in the sequence, `None` for the first block;
 - `tokens`: the block's token ids, a tuple of `block_size` integers in `0 .. 2**32 - 1`;
 - `extra`: what else the KV depends on, a tuple of str, bytes or int (empty for plain text);
-- `key`: hashable, not `None`; computing it does not call the manager. Equal keys are taken to mean equal KV, so the key must determine
-  the whole prefix: two prefixes with one key share a block, and one of them reads the other's KV.
+- `key`: hashable, not `None`; computing it does not call the manager. Equal keys are taken to mean equal KV, so
+  the key must determine the whole prefix: two prefixes with one key share a block, and one reads the other's KV.
 """
 
 import hashlib

@@ -112,6 +112,7 @@ class BlockManager:
         table, tokens, hashes = self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id]
         pos = len(tokens)
         fills_block = self.enable_prefix_cache and (pos + 1) % self.block_size == 0
+        key: Key = None
         if fills_block:
             key = self._hash(hashes, [*tokens[pos + 1 - self.block_size :], token_id])
         if pos // self.block_size == len(table):

@@ -19,9 +19,11 @@ class Policy(Protocol):
 
     def hits(self, ledger: Ledger, run: tuple[Identity, ...]) -> tuple[int, ...]:
         """A block for each identity of the run of hits."""
+        ...
 
     def blocks(self, ledger: Ledger, hits: tuple[int, ...], count: int) -> tuple[int, ...]:
         """`count` idle blocks for new content, none of them in `hits`, in the order in which they are taken."""
+        ...
 
     def heir(self, carriers: tuple[int, ...]) -> int | None:
         """Which of the other blocks that carry an evicted identity is mapped in its place, if any."""

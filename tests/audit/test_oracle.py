@@ -295,13 +295,14 @@ def test_sharing_what_is_cached_is_no_conflict() -> None:
 
 
 def test_keys_are_learnt_where_an_identity_is_registered() -> None:
+    due = empty_ledger(2, 1)
     keys, h, other = Keys(), identity(None, (1,)), identity(None, (2,))
     assert keys.of(h) not in (None, "k1")
-    keys.learn(Change(registered=((0, h),)), State(block_hash=("k1", None)))
+    keys.learn(Change(registered=((0, h),)), State(block_hash=("k1", None)), due)
     assert (keys.of(h), keys.meaning("k1")) == ("k1", h)
-    keys.learn(Change(registered=((1, other),)), State(block_hash=("k1", "k1")))
+    keys.learn(Change(registered=((1, other),)), State(block_hash=("k1", "k1")), due)
     assert keys.of(other) != "k1"  # one key cannot stand for two
-    keys.learn(Change(registered=((1, h),)), State(block_hash=("k1", "another")))
+    keys.learn(Change(registered=((1, h),)), State(block_hash=("k1", "another")), due)
     assert keys.of(h) == "k1"  # nor one identity have two
     assert keys.of(None) is None
     assert keys.meaning(None) is None
@@ -312,7 +313,7 @@ def test_an_observation_is_compared_as_far_as_it_goes() -> None:
     step = operations.allocate(empty_ledger(3, 1), "a", (5, 6))
     ledger, keys = step.after, Keys()
     state = State(free=(2,), ref=(1, 1, 0), block_hash=("h0", "h1", None), hash_to_block={"h0": 0, "h1": 1})
-    keys.learn(step.change, state)
+    keys.learn(step.change, state, ledger)
     assert agrees(state, ledger, keys, SEED_VARIANTS)
     assert as_ledger(state, ledger, keys) == ledger
     assert agrees(State(), ledger, keys, SEED_VARIANTS)

@@ -31,16 +31,17 @@ def walk(rng: random.Random, steps: int) -> Iterator[Stride]:
         live = list(ledger.sequences)
         operation = rng.choice(["allocate", "allocate", "append", "append", "free"]) if live else "allocate"
         seq_id: SeqId = f"s{number}" if operation == "allocate" else rng.choice(live)
+        token = rng.choice([0, 1])
         tokens: tuple[int, ...] = ()
         if operation == "allocate":
             tokens = tuple(rng.choices([0, 1], [4, 1], k=rng.randint(1, ledger.num_blocks * size + 1)))
         elif operation == "append":
-            tokens = (rng.choice([0, 1]),)
+            tokens = (token,)
         try:
             if operation == "allocate":
                 step = operations.allocate(ledger, seq_id, tokens)
             elif operation == "append":
-                step = operations.append_slot(ledger, seq_id, tokens[0])
+                step = operations.append_slot(ledger, seq_id, token)
             else:
                 step = operations.free(ledger, seq_id)
         except operations.OutOfBlocks:
