@@ -80,7 +80,8 @@ class ApiTarget:
         if missing:
             raise TargetError(
                 f"{name} lacks {', '.join(missing)} (looked for on the class). A target offers "
-                f"{', '.join(REQUIRED)}, and if it can {', '.join(OPTIONAL)}; for another API write a small class with these methods around it."
+                f"{', '.join(REQUIRED)}, and if it can {', '.join(OPTIONAL)}; "
+                "for another API write a small class with these methods around it."
             )
         self.capabilities = frozenset(REQUIRED) | {method for method in OPTIONAL if hasattr(manager, method)}
         self._make = manager
