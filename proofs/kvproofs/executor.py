@@ -1,0 +1,181 @@
+"""A path-forking executor: a program runs once for every way in which its conditions can come out.
+
+On each path the solver holds the hypotheses, the outcome of every condition so far, and every goal met so far
+(a goal is proved first and used from then on). Unknown counts as not proved, and a branch is left out only if
+it is proved to be impossible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import z3
+
+from kvproofs import terms
+from kvproofs.clauses import Clause, clauses, instantiable
+from kvproofs.errors import EndOfPath, Restart, Unsupported
+
+RLIMIT = 8_000_000
+"""Z3's own unit of work, for each goal: a verdict does not depend on the machine."""
+
+FEASIBILITY_RLIMIT = 300_000
+
+
+class Container(Protocol):
+    """A symbolic container: named Z3 terms that hold all that it is."""
+
+    def parts(self) -> dict[str, Any]: ...
+
+    def replace(self, parts: dict[str, Any]) -> None: ...
+
+
+@dataclass
+class Goal:
+    """One question put to Z3. `theorem` is empty for those that the execution itself raises."""
+
+    theorem: str
+    label: str
+    proved: bool
+    reason: str = ""
+
+
+@dataclass
+class Outcome:
+    """How a path ended: with `value`, or with `error`; `ended` for a path that only shows a loop invariant."""
+
+    value: Any = None
+    error: Exception | None = None
+    ended: bool = False
+
+
+@dataclass
+class Executor:
+    """Runs programs on symbolic values. `changed`: for each loop, the containers that its body changes."""
+
+    hypotheses: list[Any]
+    invariants: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    rlimit: int = RLIMIT
+    goals: list[Goal] = field(default_factory=list)
+    changed: dict[str, set[int]] = field(default_factory=dict)
+
+    def paths(self, program: Callable[[], Any]) -> Iterator[Outcome]:
+        """Each path in turn; while one is being looked at, `prove` speaks of its end."""
+        while True:
+            recorded = len(self.goals)
+            try:
+                yield from self._paths(program)
+                return
+            except Restart:
+                del self.goals[recorded:]
+
+    def _paths(self, program: Callable[[], Any]) -> Iterator[Outcome]:
+        todo: list[list[bool]] = [[]]
+        while todo:
+            self._begin(todo.pop(), todo)
+            terms._running.append(self)
+            try:
+                outcome = self._run(program)
+            finally:
+                terms._running.pop()
+            yield outcome
+
+    def _begin(self, forced: list[bool], todo: list[list[bool]]) -> None:
+        self._forced, self._todo = forced, todo
+        self._taken: list[bool] = []
+        self._names: dict[str, int] = {}
+        self._decided: dict[int, tuple[Any, bool]] = {}
+        self.heap: list[Container] = []
+        self.objects: list[Any] = []  # whose attributes no loop may rebind
+        self.path: list[Any] = []
+        self._solver = z3.Solver()
+        self._solver.set("auto_config", False)
+        self._solver.set("mbqi", False)
+        self._solver.add(*self.hypotheses)
+
+    def _run(self, program: Callable[[], Any]) -> Outcome:
+        try:
+            return Outcome(value=program())
+        except EndOfPath:
+            return Outcome(ended=True)
+        except Unsupported as reason:
+            self._record("", "the program is one that the executor can run", False, str(reason))
+            return Outcome(ended=True)
+        except Exception as error:
+            return Outcome(error=error)
+
+    # --- what a running program needs ---------------------------------------------------------------------
+
+    def fork(self, condition: Any) -> bool:
+        """The outcome of a condition on this path; the other one, if it is possible, becomes another path."""
+        condition = z3.simplify(condition)
+        if z3.is_true(condition) or z3.is_false(condition):
+            return z3.is_true(condition)
+        known = self._decided.get(condition.get_id())
+        if known is not None:
+            return known[1]
+        if len(self._taken) < len(self._forced):
+            choice = self._forced[len(self._taken)]
+        else:
+            choice = self._possible(condition)
+            if choice and self._possible(z3.Not(condition)):
+                self._todo.append([*self._taken, False])
+        self._taken.append(choice)
+        self.assume(condition if choice else z3.Not(condition))
+        self._decided[condition.get_id()] = (condition, choice)  # keeps the term, and with it its id, alive
+        return choice
+
+    def assume(self, claim: Any) -> None:
+        """A fact about values just introduced: true by their definition, or the rule of a loop."""
+        parts = instantiable(claim)
+        self.path.extend(parts)
+        self._solver.add(*parts)
+
+    def require(self, claim: Any, label: str) -> None:
+        """A goal that the execution raises; it holds from here on."""
+        self.prove("", label, claim)
+        self.assume(claim)
+
+    def prove(self, theorem: str, label: str, claim: Any) -> bool:
+        """Put one goal to Z3 under everything known on this path."""
+        if len(self._taken) < len(self._forced):
+            return True  # the path that this one branched off has met it
+        return all([self._prove_clause(theorem, label, clause) for clause in clauses(claim)])
+
+    def _prove_clause(self, theorem: str, label: str, clause: Clause) -> bool:
+        self._solver.push()
+        self._solver.set("rlimit", self.rlimit)
+        self._solver.add(*clause.premises, z3.Not(clause.conclusion))
+        verdict = self._solver.check()
+        reason = "" if verdict == z3.unsat else "refuted" if verdict == z3.sat else self._solver.reason_unknown()
+        self._solver.pop()
+        return self._record(theorem, label, verdict == z3.unsat, reason)
+
+    def _record(self, theorem: str, label: str, proved: bool, reason: str = "") -> bool:
+        self.goals.append(Goal(theorem, label, proved, reason))
+        return proved
+
+    def fresh(self, sort: Any, name: str) -> Any:
+        """A constant that nothing is known of."""
+        self._names[name] = self._names.get(name, 0) + 1
+        return z3.Const(f"{name}!{self._names[name]}", sort)
+
+    def register(self, container: Container) -> None:
+        """A container that this path has made, or was given."""
+        self.heap.append(container)
+
+    def _possible(self, condition: Any) -> bool:
+        self._solver.push()
+        self._solver.set("rlimit", FEASIBILITY_RLIMIT)
+        self._solver.add(condition)
+        verdict = self._solver.check()
+        self._solver.pop()
+        return bool(verdict != z3.unsat)
+
+
+def executing() -> Executor:
+    """The execution going on."""
+    run = terms.running()
+    assert isinstance(run, Executor)
+    return run

@@ -1,0 +1,206 @@
+"""Each operation of kvblocks run on a symbolic manager, and what has to be proved at the end of every path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import z3
+from kvblocks import errors
+from kvspec import postconditions as post
+from kvspec.obligations import OBLIGATIONS
+
+from kvproofs import theory
+from kvproofs.backend import StateView, Step, Symbolic
+from kvproofs.executor import Executor, Goal, Outcome
+from kvproofs.invariants import invariants
+from kvproofs.state import State, StrategyError, capture, ghost_definitions, symbolic_manager
+from kvproofs.terms import INT, SEQ, SIZE, Argument, SeqTerm, apart, div, lift, mod, times
+
+SEQ_ID = z3.Const("seq_id", SEQ)
+
+
+@dataclass
+class Run:
+    """One path of an operation, at its end."""
+
+    executor: Executor
+    logic: Symbolic
+    before: StateView
+    manager: Any
+    outcome: Outcome
+
+    def prove(self, theorem: str, label: str, claim: Any) -> None:
+        self.executor.prove(theorem, label, lift(claim))
+
+    def known(self, claim: Any) -> None:
+        self.executor.assume(lift(claim))
+
+
+def hypotheses(state: State) -> list[Any]:
+    """The state before: it keeps every invariant, and its ghosts are what they are defined to be."""
+    return [
+        *theory.ARITHMETIC.values(),
+        *theory.IDENTITY.values(),
+        state.num_blocks >= 1,
+        *ghost_definitions(state),
+        *invariants(StateView(state)).values(),
+    ]
+
+
+def ghosts_after(run: Run, after: State, q: Any, memory: Callable[[Any, Any], Any]) -> State:
+    """The ghosts of a state in which only the table of q is new.
+
+    Known by now must be that no other table changed, and that this one does not repeat a block.
+    """
+    before = run.before.state
+    new_place = z3.Function("place_after", INT, INT)
+    after = after.with_ghosts(
+        place=lambda r, b: z3.If(r == q, new_place(b), before.place(r, b)),
+        memory=memory,
+    )
+    i = z3.Int("i")
+    j = z3.Int("j")
+    at, other = after.tables[q][i], after.tables[q][j]
+    inside = z3.And(after.live(q), 0 <= i, i < after.tables_len[q])
+    run.executor.require(
+        z3.ForAll([i, j], z3.Implies(z3.And(inside, 0 <= j, j < i), at != other)), "no table repeats a block"
+    )
+    run.executor.assume(z3.ForAll([i], z3.Implies(inside, new_place(at) == i), patterns=[at]))
+    one = lambda claim: z3.If(claim, z3.IntVal(1), z3.IntVal(0))  # noqa: E731
+    return after.with_ghosts(
+        held=lambda b: before.held(b) - one(before.contains(q, b)) + one(after.contains(q, b)),
+    )
+
+
+def completed(run: Run, operation: str, step: Step) -> None:
+    """The clauses of kvspec for an operation that was not refused, and every invariant."""
+    for obligation in OBLIGATIONS.values():
+        for clause in obligation.steps[operation]:
+            run.prove(obligation.id, clause.__name__, clause(run.logic, step))
+    for name, claim in invariants(step.after).items():
+        run.prove(name.split()[0], name, claim)
+
+
+def unchanged(run: Run, theorem: str) -> None:
+    after = StateView(capture(run.manager))
+    run.prove(theorem, "nothing changed", post.nothing_changed(run.logic, run.before, after))
+
+
+def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
+    """append_slot, with any sequence id and anything for a token."""
+    token = Argument("token")
+
+    def program(manager: Any) -> Any:
+        return manager.append_slot(SeqTerm(SEQ_ID), token)
+
+    def at_end(run: Run) -> None:
+        before, error = run.before.state, run.outcome.error
+        prompt = (z3.K(INT, token.term), z3.IntVal(1))
+        legal = z3.And(before.live(SEQ_ID), _valid(token))
+        if isinstance(error, errors.UnknownSequence | errors.InvalidArgument):
+            run.prove("O10", "a legal call is no misuse", z3.Not(legal))
+            unchanged(run, "O10")
+            return
+        run.prove("O10", "misuse is named", legal)
+        if isinstance(error, StrategyError):
+            unchanged(run, "O1")
+            return
+        if error is not None and not isinstance(error, errors.OutOfBlocks):
+            run.prove("O2", f"a legal call does not raise {type(error).__name__}", z3.BoolVal(False))
+            return
+        after = capture(run.manager)
+        if error is not None:
+            step = Step(run.before, StateView(after), SeqTerm(SEQ_ID), prompt, refused=True)
+            for name in ("O1", "O2"):
+                for clause in OBLIGATIONS[name].steps["append"]:
+                    run.prove(name, f"{clause.__name__} (refused)", clause(run.logic, step))
+            return
+        step = Step(run.before, StateView(after), SeqTerm(SEQ_ID), prompt, slot=run.outcome.value)
+        run.executor.require(lift(post.others_unchanged(run.logic, step)), "no other table changes")
+        pos = before.tokens_len[SEQ_ID]
+        row, old = after.tokens[SEQ_ID], before.tokens[SEQ_ID]
+        i = z3.Int("i")
+        run.executor.require(
+            z3.ForAll([i], z3.Implies(z3.And(0 <= i, i < pos), row[i] == old[i])), "the tokens before stay"
+        )
+        for fact in theory.agreement(row, old, pos):
+            run.executor.assume(fact)
+        block = after.tables[SEQ_ID][div(pos)]
+        ghost = ghosts_after(
+            run,
+            after,
+            SEQ_ID,
+            lambda b, o: z3.If(
+                z3.And(b == block, o == mod(pos)), theory.reading(row, pos), before.cell(b, o)
+            ),
+        )
+        _append_hints(run.executor, before, ghost)
+        completed(run, "append", Step(run.before, StateView(ghost), SeqTerm(SEQ_ID), prompt, slot=run.outcome.value))
+
+    return prove_operation(cls, program, at_end, executor_options)
+
+
+def _append_hints(run: Executor, before: State, after: State) -> None:
+    """Goals on the way: the key of a block that becomes full, and what the memory then holds there."""
+    pos, k = before.tokens_len[SEQ_ID], div(before.tokens_len[SEQ_ID])
+    row, old = after.tokens[SEQ_ID], before.tokens[SEQ_ID]
+    keys, count = before.hashes[SEQ_ID], before.hashes_len[SEQ_ID]
+    fills, o = z3.And(before.cache_on, mod(pos + 1) == 0), z3.Int("o")
+    here, cell = times(k) + o, after.cell(after.tables[SEQ_ID][k], o)
+
+    def everywhere(claim: Any) -> Any:
+        return z3.ForAll([o], z3.Implies(z3.And(0 <= o, o < SIZE), claim))
+
+    for label, claim in {
+        "the block begins where the full ones end": pos + 1 - SIZE == times(k),
+        "its parent is the key of the full ones": z3.Implies(k >= 1, keys[count - 1] == theory.prefix(old, k)),
+        "which the new token leaves as it is": theory.prefix(row, k) == theory.prefix(old, k),
+        "its key is the next of the chain": after.hashes[SEQ_ID][count] == theory.prefix(row, k + 1),
+        "the memory holds the sequence's own prefix": everywhere(
+            z3.And(
+                div(here) == k,
+                mod(here) == o,
+                cell == theory.reading(row, here),
+                theory.reading(row, here) == theory.content(theory.prefix(row, k + 1), o),
+            )
+        ),
+        "which is what the key stands for": everywhere(cell == theory.content(theory.prefix(row, k + 1), o)),
+    }.items():
+        run.require(z3.Implies(fills, claim), label)
+
+
+def _valid(token: Argument) -> Any:
+    return z3.And(token.is_int, z3.Not(token.is_bool), 0 <= token.term, token.term < 2**32)
+
+
+def prove_operation(
+    cls: Any,
+    program: Callable[[Any], Any],
+    at_end: Callable[[Run], None],
+    options: dict[str, Any],
+) -> Iterator[Goal]:
+    """Every goal of every path of an operation."""
+    executor = Executor(hypotheses=[], **options)
+    box: dict[str, Any] = {}
+
+    def start() -> Any:
+        box["manager"] = symbolic_manager(cls)
+        state = capture(box["manager"])
+        box["before"] = StateView(state)
+        with apart():
+            for claim in hypotheses(state):
+                executor.assume(claim)
+        return program(box["manager"])
+
+    seen = 0
+    for outcome in executor.paths(start):
+        if not outcome.ended:
+            logic = Symbolic(box["before"].state.num_blocks)
+            at_end(Run(executor, logic, box["before"], box["manager"], outcome))
+        yield from executor.goals[seen:]
+        seen = len(executor.goals)
+
+
+__all__ = ["SIZE", "append"]
