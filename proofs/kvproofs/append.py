@@ -20,7 +20,7 @@ from kvproofs.terms import INT, SIZE, Argument, SeqTerm, div, lift, mod, times
 
 def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
     """append_slot, with any sequence id and anything for a token."""
-    token = Argument("token")
+    token = Argument(z3.Int("token"), z3.Bool("token_is_int"), z3.Bool("token_is_bool"))
 
     def program(manager: Any) -> Any:
         return manager.append_slot(SeqTerm(SEQ_ID), token)
@@ -28,7 +28,7 @@ def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
     def at_end(run: Run) -> None:
         before, error = run.before.state, run.outcome.error
         prompt = (z3.K(INT, token.term), z3.IntVal(1))
-        legal = z3.And(before.live(SEQ_ID), _valid(token))
+        legal = z3.And(before.live(SEQ_ID), token.is_token())
         if isinstance(error, errors.UnknownSequence | errors.InvalidArgument):
             run.prove("O10", "a legal call is no misuse", z3.Not(legal))
             unchanged(run, "O10")
@@ -99,7 +99,3 @@ def _append_hints(run: Executor, before: State, after: State) -> None:
         "which is what the key stands for": everywhere(cell == theory.content(theory.prefix(row, k + 1), o)),
     }.items():
         run.require(z3.Implies(fills, claim), label)
-
-
-def _valid(token: Argument) -> Any:
-    return z3.And(token.is_int, z3.Not(token.is_bool), 0 <= token.term, token.term < 2**32)

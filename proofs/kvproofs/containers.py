@@ -50,9 +50,12 @@ class Modelled(Symbol):
 
 
 class List(Modelled):
-    """A list: `start` is where in the array its item 0 lies (slices share the array of their list)."""
+    """A list: `start` is where in the array its item 0 lies (slices share the array of their list).
 
-    fields = ("array", "start", "length")
+    `where` is a ghost: for each integer the index at which it was appended last, if it was.
+    """
+
+    fields = ("array", "start", "length", "where")
 
     def __init__(self, array: Any, length: Any, start: Any = None, *, home: tuple[Rows, Any] | None = None) -> None:
         super().__init__()
@@ -61,6 +64,7 @@ class List(Modelled):
         if home is None:
             self.array, self.length = array, length
             self.start = z3.IntVal(0) if start is None else start
+            self.where = executing().fresh(z3.ArraySort(INT, INT), "where")
 
     def parts(self) -> dict[str, Any]:
         return {} if self._home else super().parts()  # a row is part of its dict
@@ -101,6 +105,8 @@ class List(Modelled):
         array, start, length = self.snapshot()
         if array is None:
             array = executing().fresh(z3.ArraySort(INT, lift(item).sort()), "new")
+        if self._home is None and isinstance(item, Int):
+            self.where = z3.Store(self.where, item.term, length)
         self._store(z3.Store(array, z3.simplify(start + length), lift(item)), z3.simplify(length + 1))
 
     def _store(self, array: Any, length: Any) -> None:

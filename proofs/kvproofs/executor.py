@@ -52,13 +52,16 @@ class Outcome:
 
 @dataclass
 class Executor:
-    """Runs programs on symbolic values. `changed`: for each loop, the containers that its body changes."""
+    """Runs programs on symbolic values. 
+
+    changed: for each loop, the containers that its body changes, by their place in the heap, with their sorts.
+    """
 
     hypotheses: list[Any]
     invariants: dict[str, Callable[..., Any]] = field(default_factory=dict)
     rlimit: int = RLIMIT
     goals: list[Goal] = field(default_factory=list)
-    changed: dict[str, set[int]] = field(default_factory=dict)
+    changed: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
 
     def paths(self, program: Callable[[], Any]) -> Iterator[Outcome]:
         """Each path in turn; while one is being looked at, `prove` speaks of its end."""

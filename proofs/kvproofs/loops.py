@@ -19,7 +19,19 @@ from kvproofs.executor import executing
 from kvproofs.terms import INT, Int, Symbol, apart, wrap
 
 
-class Range(Symbol):
+class Items(Symbol):
+    """What a loop goes over: `count` items, `at(i)`, and the terms that must stay the same meanwhile."""
+
+    count: Any
+
+    def at(self, i: Any) -> Any:
+        raise Unsupported("a loop over this")
+
+    def terms(self) -> tuple[Any, ...]:
+        return ()
+
+
+class Range(Items):
     """range(first, last)."""
 
     def __init__(self, first: Any, last: Any) -> None:
@@ -29,11 +41,8 @@ class Range(Symbol):
     def at(self, i: Any) -> Any:
         return Int(z3.simplify(self.first + i))
 
-    def terms(self) -> tuple[Any, ...]:
-        return ()
 
-
-class Reversed(Symbol):
+class Reversed(Items):
     """reversed(list)."""
 
     def __init__(self, items: List) -> None:
@@ -72,7 +81,7 @@ class Unbound(Symbol):
 
 
 def _parts_equal(left: dict[str, Any], right: dict[str, Any]) -> bool:
-    return all(left[name] is right[name] or left[name].eq(right[name]) for name in left)
+    return all(left[n] is right[n] or (None not in (left[n], right[n]) and left[n].eq(right[n])) for n in left)
 
 
 class Loop:
@@ -81,7 +90,7 @@ class Loop:
     def __init__(self, site: str, items: Any, local: dict[str, Any], changed: tuple[str, ...]) -> None:
         if isinstance(items, List):
             items = Forward(items)
-        if not isinstance(items, Range | Reversed):
+        if not isinstance(items, Items):
             raise Unsupported(f"{site}: a loop over {type(items).__name__}")
         self._run = executing()
         if site not in self._run.invariants:
@@ -105,9 +114,9 @@ class Loop:
         run = self._run
         sequence = self.items.terms()
         self._heap = list(run.heap)
-        for index in run.changed.get(self.site, ()):
+        for index, sorts in run.changed.get(self.site, {}).items():
             container = run.heap[index]
-            container.replace({name: run.fresh(term.sort(), name) for name, term in container.parts().items()})
+            container.replace({name: run.fresh(sort, name) for name, sort in sorts.items()})
             if isinstance(container, Ordered):
                 for fact in container.facts():
                     run.assume(fact)
@@ -134,13 +143,14 @@ class Loop:
     def end_of_body(self, local: dict[str, Any]) -> NoReturn:
         """The invariant holds after one more iteration, and what was not forgotten is as it was."""
         run = self._run
+        known = run.changed.setdefault(self.site, {})
         more = {
-            index
+            index: {name: term.sort() for name, term in container.parts().items()}
             for index, (container, parts) in enumerate(zip(self._heap, self._at_head, strict=True))
-            if not _parts_equal(parts, container.parts())
-        } - run.changed.get(self.site, set())
+            if index not in known and not _parts_equal(parts, container.parts())
+        }
         if more:
-            run.changed.setdefault(self.site, set()).update(more)
+            known.update(more)
             raise Restart
         for owner, attributes in self._attributes:
             if any(vars(owner).get(name, owner) is not value for name, value in attributes.items()) or len(

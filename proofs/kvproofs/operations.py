@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from kvproofs.allocate import allocate
 from kvproofs.append import append
 from kvproofs.free import free
 
-OPERATIONS = {"append": append, "free": free}
+OPERATIONS = {"allocate": allocate, "append": append, "free": free}

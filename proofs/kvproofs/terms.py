@@ -172,10 +172,13 @@ class Int(_Comparable):
 class Argument(Int):
     """What a caller gave where an integer belongs: it may be a bool, or no integer at all."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(z3.Int(name))
-        self.is_int = z3.Bool(f"{name}_is_int")
-        self.is_bool = z3.Bool(f"{name}_is_bool")
+    def __init__(self, value: Any, is_int: Any, is_bool: Any) -> None:
+        super().__init__(value)
+        self.is_int, self.is_bool = is_int, is_bool
+
+    def is_token(self) -> Any:
+        """It is a token id: an integer in 0 .. 2**32 - 1."""
+        return z3.And(self.is_int, z3.Not(self.is_bool), 0 <= self.term, self.term < 2**32)
 
 
 def _product(left: Any, right: Any) -> Any:
