@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import z3
-from kvblocks import errors
-from kvspec import postconditions as post
-from kvspec.obligations import OBLIGATIONS
 
+from kvblocks import errors
 from kvproofs import theory
 from kvproofs.backend import StateView, Step
 from kvproofs.containers import List
@@ -17,7 +15,9 @@ from kvproofs.executor import Goal, executing
 from kvproofs.loops import Items, Loop
 from kvproofs.operation import SEQ_ID, Run, completed, ghosts_after, prove_operation, unchanged
 from kvproofs.state import State, StrategyError, capture
-from kvproofs.terms import BOOL, INT, SIZE, Argument, SeqTerm, div, lift, times
+from kvproofs.terms import BOOL, INT, SEQ, SIZE, Argument, SeqTerm, div, lift, mod, times
+from kvspec import postconditions as post
+from kvspec.obligations import OBLIGATIONS
 
 PROMPT = z3.Array("prompt", INT, INT)
 LENGTH = z3.Int("prompt_len")
@@ -196,7 +196,7 @@ def hit_loop(before: State, manager: Any, loop: Loop, local: dict[str, Any]) -> 
 
 
 def take_loop(before: State, manager: Any, loop: Loop, local: dict[str, Any]) -> dict[str, Any]:
-    w = Writing(before, manager, local)
+    w = loop.notes["writing"] = Writing(before, manager, local)
     b, c, j, h, i = w.b, w.c, w.j, w.h, loop.i
     k = z3.Int("k")
     ref, free, pool, table = manager._ref, manager._free, manager._evictable, w.table
@@ -307,6 +307,132 @@ def register_loop(before: State, manager: Any, loop: Loop, local: dict[str, Any]
     }
 
 
+def _hints(run: Run, after: State) -> None:
+    """Goals on the way: the new table holds the hits, then what was taken, and nothing else."""
+    w, before, count = run.executor.notes["writing"], run.before.state, after.tables_len[SEQ_ID]
+    table, b, j = after.tables[SEQ_ID], z3.Int("b"), z3.Int("j")
+    hit, taken, full = w.hit(b, RUN), w.taken(b), div(LENGTH)
+    h, r, i, o = z3.Const("h", theory.KEY), z3.Const("r", SEQ), z3.Int("i"), z3.Int("o")
+    shared = before.tables[r][j]
+    row, here = after.tokens[SEQ_ID], times(j) + o
+    at = theory.depth(h) - 1
+    stays = z3.And(before.map_has[h], z3.Not(w.taken(before.map_block[h])))
+    made = z3.And(before.cache_on, RUN <= at, at < full, h == key(at))
+
+    def each(claim: Any) -> Any:
+        return z3.ForAll([b], z3.Implies(theory.about(b), claim), patterns=[theory.about(b)])
+
+    for label, claim in {
+        "the table begins with the hits": _all(j, 0, RUN, table[j] == w.hits.array[j], w.hits.array[j]),
+        "each at its depth": _all(j, 0, RUN, w.hit(table[j], RUN), table[j]),
+        "then comes what was taken": _all(j, RUN, count, w.taken(table[j]), table[j]),
+        "hits are in the table": each(z3.Implies(hit, after.contains(SEQ_ID, b))),
+        "what was taken stands where it was appended": each(z3.Implies(taken, w.stands(b, RUN, count))),
+        "and is in the table": each(z3.Implies(taken, after.contains(SEQ_ID, b))),
+        "nothing else is": each(after.contains(SEQ_ID, b) == z3.Or(hit, taken)),
+        "all of it are blocks": _all(j, 0, count, z3.And(0 <= table[j], table[j] < before.num_blocks), table[j]),
+        "the hits carried the keys of the prompt": _all(
+            j, 0, RUN, z3.And(before.hash_has[table[j]], before.hash_key[table[j]] == key(j)), table[j]
+        ),
+        "its full blocks carry the keys of the prompt": z3.Implies(
+            before.cache_on,
+            _all(j, 0, full, z3.And(after.hash_has[table[j]], after.hash_key[table[j]] == key(j)), table[j]),
+        ),
+        "a last one that is not full carries none": z3.And(
+            _all(j, full, count, z3.Not(after.hash_has[table[j]]), table[j]),
+            z3.Implies(z3.Not(before.cache_on), _all(j, 0, count, z3.Not(after.hash_has[table[j]]), table[j])),
+        ),
+        "other blocks keep theirs": each(
+            z3.Implies(
+                z3.Not(after.contains(SEQ_ID, b)),
+                z3.And(
+                    after.hash_has[b] == before.hash_has[b],
+                    z3.Implies(before.hash_has[b], after.hash_key[b] == before.hash_key[b]),
+                ),
+            )
+        ),
+        "what is mapped was mapped, or is a key of the prompt": z3.ForAll(
+            [h],
+            z3.Implies(
+                theory.about_key(h),
+                z3.And(
+                    after.map_has[h] == z3.Or(stays, made),
+                    z3.Implies(stays, after.map_block[h] == before.map_block[h]),
+                    z3.Implies(z3.And(made, z3.Not(stays)), after.map_block[h] == table[at]),
+                ),
+            ),
+            patterns=[theory.about_key(h)],
+        ),
+        "no table held what was taken": z3.ForAll(
+            [r, j],
+            z3.Implies(z3.And(before.live(r), 0 <= j, j < before.tables_len[r]), z3.Not(w.taken(shared))),
+            patterns=[before.tables[r][j]],
+        ),
+        "a shared block stands at one place": z3.ForAll(
+            [r, j],
+            z3.Implies(
+                z3.And(
+                    before.live(r),
+                    0 <= j,
+                    j < before.tables_len[r],
+                    theory.about(shared),
+                    after.contains(SEQ_ID, shared),
+                ),
+                z3.And(
+                    w.hit(shared, RUN), theory.depth(before.hash_key[shared]) == j + 1, after.place(SEQ_ID, shared) == j
+                ),
+            ),
+            patterns=[shared],
+        ),
+        "hits hold the content of their keys": z3.ForAll(
+            [j, o],
+            z3.Implies(
+                z3.And(0 <= j, j < RUN, 0 <= o, o < SIZE),
+                z3.And(
+                    after.cell(table[j], o) == before.cell(table[j], o),
+                    before.cell(table[j], o) == theory.content(key(j), o),
+                ),
+            ),
+            patterns=[before.cell(table[j], o)],
+        ),
+        "which is the prefix of the prompt": _all(
+            i,
+            0,
+            times(RUN),
+            z3.And(
+                div(i) < RUN,
+                theory.reading(row, i) == theory.reading(PROMPT, i),
+                after.cell(table[div(i)], mod(i)) == theory.content(key(div(i)), mod(i)),
+                after.cell(table[div(i)], mod(i)) == theory.reading(row, i),
+            ),
+            theory.reading(row, i),
+        ),
+        "the rest is written": _all(
+            i, times(RUN), LENGTH, after.cell(table[div(i)], mod(i)) == theory.reading(row, i), theory.reading(row, i)
+        ),
+        "a new full block holds its tokens": z3.ForAll(
+            [j, o],
+            z3.Implies(
+                z3.And(RUN <= j, j < full, 0 <= o, o < SIZE),
+                z3.And(
+                    div(here) == j,
+                    mod(here) == o,
+                    after.cell(table[j], o) == theory.reading(row, here),
+                    theory.reading(row, here) == theory.reading(PROMPT, here),
+                    theory.reading(PROMPT, here) == theory.content(key(j), o),
+                ),
+            ),
+            patterns=[before.cell(table[j], o)],
+        ),
+        "other blocks hold what they held": z3.ForAll(
+            [b, o],
+            z3.Implies(z3.And(theory.about(b), z3.Not(taken)), after.cell(b, o) == before.cell(b, o)),
+            patterns=[before.cell(b, o)],
+        ),
+    }.items():
+        run.executor.require(claim, label)
+
+
 LOOPS = {
     "check_tokens#1": check_loop,
     "BlockManager._hash_chain#1": chain_loop,
@@ -348,9 +474,7 @@ def allocate(cls: Any, options: dict[str, Any]) -> Iterator[Goal]:
 
         def step(state: State, **answer: Any) -> Step:
             view = StateView(state)
-            return Step(
-                run.before, view, SeqTerm(SEQ_ID), (PROMPT, LENGTH), run=RUN, idle=idle(RUN), **answer
-            )
+            return Step(run.before, view, SeqTerm(SEQ_ID), (PROMPT, LENGTH), run=RUN, idle=idle(RUN), **answer)
 
         if error is not None:
             for name in ("O1", "O2"):
@@ -374,11 +498,13 @@ def allocate(cls: Any, options: dict[str, Any]) -> Iterator[Goal]:
 
         def memory(b: Any, o: Any) -> Any:
             at = place(b)
-            written = z3.And(RUN <= at, at < after.tables_len[SEQ_ID], after.tables[SEQ_ID][at] == b, times(at) + o < LENGTH)
+            written = z3.And(
+                RUN <= at, at < after.tables_len[SEQ_ID], after.tables[SEQ_ID][at] == b, times(at) + o < LENGTH
+            )
             return z3.If(written, theory.reading(row, times(at) + o), before.cell(b, o))
 
         ghost = ghosts_after(run, after, SEQ_ID, memory)
+        _hints(run, ghost)
         completed(run, "allocate", step(ghost, **answer))
 
     return prove_operation(cls, program, at_end, options, LOOPS)
-

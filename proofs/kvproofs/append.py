@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import z3
-from kvblocks import errors
-from kvspec import postconditions as post
-from kvspec.obligations import OBLIGATIONS
 
+from kvblocks import errors
 from kvproofs import theory
 from kvproofs.backend import StateView, Step
 from kvproofs.executor import Executor, Goal
 from kvproofs.operation import SEQ_ID, Run, completed, ghosts_after, prove_operation, unchanged
 from kvproofs.state import State, StrategyError, capture
 from kvproofs.terms import INT, SIZE, Argument, SeqTerm, div, lift, mod, times
+from kvspec import postconditions as post
+from kvspec.obligations import OBLIGATIONS
 
 
 def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
@@ -62,9 +62,7 @@ def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
             run,
             after,
             SEQ_ID,
-            lambda b, o: z3.If(
-                z3.And(b == block, o == mod(pos)), theory.reading(row, pos), before.cell(b, o)
-            ),
+            lambda b, o: z3.If(z3.And(b == block, o == mod(pos)), theory.reading(row, pos), before.cell(b, o)),
         )
         _append_hints(run.executor, before, ghost)
         completed(run, "append", Step(run.before, StateView(ghost), SeqTerm(SEQ_ID), prompt, slot=run.outcome.value))

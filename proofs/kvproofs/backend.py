@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import z3
-from kvspec.variants import SEED_VARIANTS
 
 from kvproofs import theory
 from kvproofs.state import State
 from kvproofs.terms import INT, KEY, SEQ, SIZE, Bool, Int, KeyTerm, SeqTerm, _Comparable, div, lift, number
+from kvspec.variants import SEED_VARIANTS
 
 Claim = Any
 
@@ -24,7 +24,14 @@ class ContentTerm(_Comparable):
 
 
 class Symbolic:
-    """The connectives and quantifiers of kvspec as Z3 formulas."""
+    """The connectives and quantifiers of kvspec as Z3 formulas.
+
+    marks: the formula is a goal, and shall say which blocks and keys it speaks of. See `theory.about`, which is
+    true of all.
+    """
+
+    def __init__(self, num_blocks: Any, *, marks: bool = False) -> None:
+        self._num_blocks, self._marks = num_blocks, marks
 
     def all(self, *claims: Claim) -> Bool:
         terms = [lift(claim) for claim in claims]
@@ -43,11 +50,11 @@ class Symbolic:
     def iff(self, left: Claim, right: Claim) -> Bool:
         return Bool(lift(left) == lift(right))
 
-    def __init__(self, num_blocks: Any) -> None:
-        self._num_blocks = num_blocks
-
     def every_block(self, claim: Callable[[Any], Claim]) -> Bool:
-        return self.every_below(Int(self._num_blocks), claim)
+        def marked(b: Int) -> Claim:
+            return self.implies(theory.about(b.term), claim(b)) if self._marks else claim(b)
+
+        return self.every_below(Int(self._num_blocks), marked)
 
     def every_sequence(self, claim: Callable[[Any], Claim]) -> Bool:
         q = z3.FreshConst(SEQ, "q")
@@ -55,7 +62,8 @@ class Symbolic:
 
     def every_identity(self, claim: Callable[[Any], Claim]) -> Bool:
         h = z3.FreshConst(KEY, "h")
-        return Bool(z3.ForAll([h], z3.Implies(h != theory.NO_KEY, lift(claim(KeyTerm(h))))))
+        premise = z3.And(h != theory.NO_KEY, theory.about_key(h)) if self._marks else h != theory.NO_KEY
+        return Bool(z3.ForAll([h], z3.Implies(premise, lift(claim(KeyTerm(h))))))
 
     def every_below(self, count: Any, claim: Callable[[Any], Claim]) -> Bool:
         i = z3.FreshConst(INT, "i")
@@ -141,9 +149,7 @@ class StateView:
 
     def prefix(self, q: Any, i: Any) -> KeyTerm:
         full = Int(div(self.num_tokens(q).term))
-        return KeyTerm(
-            self._item(i, full, theory.prefix(self.state.tokens[lift(q)], number(i) + 1), theory.NO_KEY)
-        )
+        return KeyTerm(self._item(i, full, theory.prefix(self.state.tokens[lift(q)], number(i) + 1), theory.NO_KEY))
 
     def cached(self, q: Any) -> Int:
         return Int(self._of(q, self.state.cached[lift(q)], z3.IntVal(0)))
@@ -202,4 +208,3 @@ class Step:
             return Int(z3.IntVal(-1))
         inside = z3.And(0 <= number(i), number(i) < self.result_len.term)
         return Int(z3.If(inside, self._result[number(i)], z3.IntVal(-1)))
-

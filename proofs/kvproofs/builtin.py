@@ -104,6 +104,23 @@ NAMES: dict[str, Any] = {
     "_unsupported_": _unsupported,
     **{
         name: lambda *_, name=name: _unsupported(name)
-        for name in ("sorted", "sum", "map", "filter", "zip", "enumerate", "iter", "next", "max", "any", "all", "set", "dict", "abs", "hash", "id")
+        for name in (
+            "sorted",
+            "sum",
+            "map",
+            "filter",
+            "zip",
+            "enumerate",
+            "iter",
+            "next",
+            "max",
+            "any",
+            "all",
+            "set",
+            "dict",
+            "abs",
+            "hash",
+            "id",
+        )
     },
 }

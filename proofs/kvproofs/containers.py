@@ -121,8 +121,7 @@ class List(Modelled):
         """From now on this list is the row of a dict; what it held goes there."""
         if self._home is not None:
             raise Unsupported("one list is stored in two places")
-        if not z3.is_int_value(self.start) or self.start.as_long() != 0:
-            raise Unsupported("a slice is stored")
+        require(self.start == 0, "no slice is stored")
         held = self.array, self.length
         self._home, self._generation = (rows, key), rows.generation
         return held
@@ -153,7 +152,9 @@ class Counters(Modelled):
     def __setitem__(self, index: Any, value: Any) -> None:
         position, new = number(index), number(value)
         require(z3.And(0 <= position, position < self.length), "index in range")
-        gained = z3.If(new > 0, z3.IntVal(1), z3.IntVal(0)) - z3.If(self.array[position] > 0, z3.IntVal(1), z3.IntVal(0))
+        gained = z3.If(new > 0, z3.IntVal(1), z3.IntVal(0)) - z3.If(
+            self.array[position] > 0, z3.IntVal(1), z3.IntVal(0)
+        )
         self.positive = z3.simplify(self.positive + gained)
         self.array = z3.Store(self.array, position, new)
 

@@ -10,4 +10,4 @@ class EndOfPath(BaseException):
 
 
 class Restart(BaseException):
-    """A loop changes more than was known; everything is executed again with that in mind."""
+    """A loop changes more than was known; exploring starts again with that in mind."""

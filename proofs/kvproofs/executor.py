@@ -7,6 +7,7 @@ it is proved to be impossible.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from kvproofs import terms
 from kvproofs.clauses import Clause, clauses, instantiable
 from kvproofs.errors import EndOfPath, Restart, Unsupported
 
-RLIMIT = 8_000_000
+RLIMIT = 3_000_000
 """Z3's own unit of work, for each goal: a verdict does not depend on the machine."""
 
 FEASIBILITY_RLIMIT = 300_000
@@ -39,6 +40,7 @@ class Goal:
     label: str
     proved: bool
     reason: str = ""
+    seconds: float = 0.0
 
 
 @dataclass
@@ -52,7 +54,7 @@ class Outcome:
 
 @dataclass
 class Executor:
-    """Runs programs on symbolic values. 
+    """Runs programs on symbolic values.
 
     changed: for each loop, the containers that its body changes, by their place in the heap, with their sorts.
     """
@@ -60,18 +62,22 @@ class Executor:
     hypotheses: list[Any]
     invariants: dict[str, Callable[..., Any]] = field(default_factory=dict)
     rlimit: int = RLIMIT
+    mbqi: bool = False  # search for instances by models: complete for small states, hopeless for these proofs
     goals: list[Goal] = field(default_factory=list)
     changed: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
 
     def paths(self, program: Callable[[], Any]) -> Iterator[Outcome]:
         """Each path in turn; while one is being looked at, `prove` speaks of its end."""
-        while True:
-            recorded = len(self.goals)
+        self._exploring = True  # first, without proving anything: what do the loops change?
+        while self._exploring:
             try:
-                yield from self._paths(program)
-                return
+                for _ in self._paths(program):
+                    pass
+                self._exploring = False
             except Restart:
-                del self.goals[recorded:]
+                pass
+        del self.goals[:]
+        yield from self._paths(program)
 
     def _paths(self, program: Callable[[], Any]) -> Iterator[Outcome]:
         todo: list[list[bool]] = [[]]
@@ -92,9 +98,10 @@ class Executor:
         self.heap: list[Container] = []
         self.objects: list[Any] = []  # whose attributes no loop may rebind
         self.path: list[Any] = []
+        self.notes: dict[str, Any] = {}  # what loop invariants keep for the goals at the end
         self._solver = z3.Solver()
         self._solver.set("auto_config", False)
-        self._solver.set("mbqi", False)
+        self._solver.set("mbqi", self.mbqi)
         self._solver.add(*self.hypotheses)
 
     def _run(self, program: Callable[[], Any]) -> Outcome:
@@ -142,27 +149,29 @@ class Executor:
 
     def prove(self, theorem: str, label: str, claim: Any) -> bool:
         """Put one goal to Z3 under everything known on this path."""
-        if len(self._taken) < len(self._forced):
+        if self._exploring or len(self._taken) < len(self._forced):
             return True  # the path that this one branched off has met it
-        return all([self._prove_clause(theorem, label, clause) for clause in clauses(claim)])
+        verdicts = [self._prove_clause(theorem, label, clause) for clause in clauses(claim)]
+        return all(verdicts)
 
     def _prove_clause(self, theorem: str, label: str, clause: Clause) -> bool:
+        started = time.perf_counter()
         self._solver.push()
         self._solver.set("rlimit", self.rlimit)
         self._solver.add(*clause.premises, z3.Not(clause.conclusion))
         verdict = self._solver.check()
         reason = "" if verdict == z3.unsat else "refuted" if verdict == z3.sat else self._solver.reason_unknown()
         self._solver.pop()
-        return self._record(theorem, label, verdict == z3.unsat, reason)
+        return self._record(theorem, label, verdict == z3.unsat, reason, time.perf_counter() - started)
 
-    def _record(self, theorem: str, label: str, proved: bool, reason: str = "") -> bool:
-        self.goals.append(Goal(theorem, label, proved, reason))
+    def _record(self, theorem: str, label: str, proved: bool, reason: str = "", seconds: float = 0.0) -> bool:
+        self.goals.append(Goal(theorem, label, proved, reason, seconds))
         return proved
 
     def fresh(self, sort: Any, name: str) -> Any:
         """A constant that nothing is known of."""
         self._names[name] = self._names.get(name, 0) + 1
-        return z3.Const(f"{name}!{self._names[name]}", sort)
+        return z3.Const(f"{name}~{self._names[name]}", sort)
 
     def register(self, container: Container) -> None:
         """A container that this path has made, or was given."""

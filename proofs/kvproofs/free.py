@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import z3
-from kvblocks import errors
-from kvspec import postconditions as post
 
+from kvblocks import errors
 from kvproofs.backend import StateView, Step
 from kvproofs.executor import Goal
 from kvproofs.loops import Loop
 from kvproofs.operation import SEQ_ID, Run, completed, ghosts_after, prove_operation, unchanged
 from kvproofs.state import State, capture
 from kvproofs.terms import INT, SeqTerm, lift
+from kvspec import postconditions as post
 
 
 def release_loop(before: State, manager: Any, loop: Loop, local: dict[str, Any]) -> dict[str, Any]:
@@ -24,9 +24,7 @@ def release_loop(before: State, manager: Any, loop: Loop, local: dict[str, Any])
     b, c = z3.Ints("b c")
 
     def released(x: Any) -> Any:
-        return z3.And(
-            before.contains(SEQ_ID, x), before.place(SEQ_ID, x) >= before.tables_len[SEQ_ID] - loop.i
-        )
+        return z3.And(before.contains(SEQ_ID, x), before.place(SEQ_ID, x) >= before.tables_len[SEQ_ID] - loop.i)
 
     def joins(x: Any, keyed: Any) -> Any:
         return z3.And(released(x), before.ref[x] == 1, before.hash_has[x] == keyed)
@@ -47,9 +45,7 @@ def release_loop(before: State, manager: Any, loop: Loop, local: dict[str, Any])
 
     ref = manager._ref
     return {
-        "counts": z3.ForAll(
-            [b], ref.array[b] == before.ref[b] - z3.If(released(b), 1, 0), patterns=[ref.array[b]]
-        ),
+        "counts": z3.ForAll([b], ref.array[b] == before.ref[b] - z3.If(released(b), 1, 0), patterns=[ref.array[b]]),
         "the free list": order(free, before.free_member, before.free_stamp, start[0], False),
         "the evictable pool": order(evictable, before.evictable_member, before.evictable_stamp, start[1], True),
         "no block is lost": free.count + evictable.count + ref.positive == before.num_blocks,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import z3
-from kvspec.obligations import OBLIGATIONS
 
 from kvproofs import theory
 from kvproofs.backend import StateView, Symbolic
 from kvproofs.state import State
 from kvproofs.terms import SEQ, SIZE, div, lift
+from kvspec.obligations import OBLIGATIONS
 
 
 def n1_records_go_together(s: State) -> Any:
@@ -72,7 +72,9 @@ def n4_no_key_is_no_key(s: State) -> Any:
     b = z3.Int("b")
     return z3.And(
         z3.Not(s.map_has[theory.NO_KEY]),
-        z3.ForAll([b], z3.Implies(s.hash_has[b], s.hash_key[b] != theory.NO_KEY), patterns=[s.hash_key[b], s.hash_has[b]]),
+        z3.ForAll(
+            [b], z3.Implies(s.hash_has[b], s.hash_key[b] != theory.NO_KEY), patterns=[s.hash_key[b], s.hash_has[b]]
+        ),
     )
 
 
@@ -84,7 +86,7 @@ def n5_keyed_blocks_hold_their_content(s: State) -> Any:
     return z3.ForAll(
         [b, o],
         z3.Implies(
-            z3.And(0 <= b, b < s.num_blocks, s.hash_has[b], 0 <= o, o < SIZE),
+            z3.And(theory.about(b), 0 <= b, b < s.num_blocks, s.hash_has[b], 0 <= o, o < SIZE),
             cell == theory.content(s.hash_key[b], o),
         ),
         patterns=[cell] if stored else [],
@@ -100,11 +102,8 @@ STRUCTURAL = {
 }
 
 
-def invariants(view: StateView) -> dict[str, Any]:
+def invariants(view: StateView, *, goals: bool = False) -> dict[str, Any]:
     """Every clause over one state by its name: kvspec's by obligation, then N1 - N5."""
-    q = Symbolic(view.state.num_blocks)
-    found = {
-        f"{o.id} {clause.__name__}": lift(clause(q, view)) for o in OBLIGATIONS.values() for clause in o.state
-    }
+    q = Symbolic(view.state.num_blocks, marks=goals)
+    found = {f"{o.id} {clause.__name__}": lift(clause(q, view)) for o in OBLIGATIONS.values() for clause in o.state}
     return found | {f"{name} {rule.__name__}": rule(view.state) for name, rule in STRUCTURAL.items()}
-

@@ -97,6 +97,7 @@ class Loop:
             raise Unsupported(f"{site}: no invariant is given")
         self.site, self.items, self._changed = site, items, changed
         self.memo: dict[str, Any] = {}
+        self.notes = self._run.notes
         self.count = items.count
         self.i: Any = z3.IntVal(0)
         self._prove("holds at the entry", local)

@@ -8,8 +8,6 @@ from types import MappingProxyType
 from typing import Any
 
 import z3
-from kvspec import postconditions as post
-from kvspec.obligations import OBLIGATIONS
 
 from kvproofs import theory
 from kvproofs.backend import StateView, Step, Symbolic
@@ -18,6 +16,8 @@ from kvproofs.invariants import invariants
 from kvproofs.loops import Loop
 from kvproofs.state import State, capture, ghost_definitions, symbolic_manager
 from kvproofs.terms import INT, SEQ, apart, lift
+from kvspec import postconditions as post
+from kvspec.obligations import OBLIGATIONS
 
 SEQ_ID = z3.Const("seq_id", SEQ)
 
@@ -48,9 +48,20 @@ def hypotheses(state: State) -> list[Any]:
     return [
         *theory.ARITHMETIC.values(),
         *theory.IDENTITY.values(),
+        *marks(state),
         state.num_blocks >= 1,
         *ghost_definitions(state),
         *invariants(StateView(state)).values(),
+    ]
+
+
+def marks(state: State) -> list[Any]:
+    """The marks say nothing: they are true of every block and key."""
+    b, h = z3.Int("b"), z3.Const("h", theory.KEY)
+    about, about_key = theory.about, theory.about_key
+    return [
+        z3.ForAll([b], about(b), patterns=[about(b)]),
+        z3.ForAll([h], z3.And(about_key(h), about(state.map_block[h])), patterns=[about_key(h)]),
     ]
 
 
@@ -65,18 +76,19 @@ def ghosts_after(run: Run, after: State, q: Any, memory: Callable[[Any, Any], An
         place=lambda r, b: z3.If(r == q, new_place(b), before.place(r, b)),
         memory=memory,
     )
-    i = z3.Int("i")
-    j = z3.Int("j")
+    i, j = z3.Ints("i j")
     at, other = after.tables[q][i], after.tables[q][j]
     inside = z3.And(after.live(q), 0 <= i, i < after.tables_len[q])
     run.executor.require(
         z3.ForAll([i, j], z3.Implies(z3.And(inside, 0 <= j, j < i), at != other)), "no table repeats a block"
     )
     run.executor.assume(z3.ForAll([i], z3.Implies(inside, new_place(at) == i), patterns=[at]))
-    one = lambda claim: z3.If(claim, z3.IntVal(1), z3.IntVal(0))  # noqa: E731
-    return after.with_ghosts(
-        held=lambda b: before.held(b) - one(before.contains(q, b)) + one(after.contains(q, b)),
-    )
+
+    def held(b: Any) -> Any:
+        had, has = (z3.If(s.contains(q, b), z3.IntVal(1), z3.IntVal(0)) for s in (before, after))
+        return before.held(b) - had + has
+
+    return after.with_ghosts(held=held)
 
 
 def completed(run: Run, operation: str, step: Step) -> None:
@@ -84,7 +96,7 @@ def completed(run: Run, operation: str, step: Step) -> None:
     for obligation in OBLIGATIONS.values():
         for clause in obligation.steps[operation]:
             run.prove(obligation.id, clause.__name__, clause(run.logic, step))
-    for name, claim in invariants(step.after).items():
+    for name, claim in invariants(step.after, goals=True).items():
         run.prove(name.split()[0], name, claim)
 
 
@@ -120,8 +132,7 @@ def prove_operation(
     seen = 0
     for outcome in executor.paths(start):
         if not outcome.ended:
-            logic = Symbolic(box["before"].state.num_blocks)
+            logic = Symbolic(box["before"].state.num_blocks, marks=True)
             at_end(Run(executor, logic, box["before"], box["manager"], outcome))
         yield from executor.goals[seen:]
         seen = len(executor.goals)
-

@@ -9,7 +9,6 @@ Built-in functions are replaced by ones that know symbolic values.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast
@@ -23,12 +22,16 @@ from kvproofs.errors import Unsupported
 
 def load(module: ModuleType, replaced: dict[str, Any] | None = None) -> dict[str, Any]:
     """The names of a module after running its rewritten source; `replaced` stands for names that it imports."""
-    tree = ast.parse(inspect.getsource(module))
-    names: dict[str, Any] = {"__name__": module.__name__, **builtin.NAMES}
-    rewritten = ast.fix_missing_locations(_Rewriter(set(replaced or ())).visit(tree))
+    return load_source(inspect.getsource(module), module.__name__, replaced)
+
+
+def load_source(text: str, name: str, replaced: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The same, of any text."""
+    names: dict[str, Any] = {"__name__": name, **builtin.NAMES}
+    rewritten = ast.fix_missing_locations(_Rewriter(set(replaced or ())).visit(ast.parse(text)))
     names.update(replaced or {})
     flags = __future__.annotations.compiler_flag
-    exec(compile(rewritten, module.__file__ or module.__name__, "exec", flags=flags, dont_inherit=True), names)
+    exec(compile(rewritten, f"<rewritten {name}>", "exec", flags=flags, dont_inherit=True), names)
     return names
 
 
@@ -158,7 +161,13 @@ class _Rewriter(ast.NodeTransformer):
         if not isinstance(node.ctx, ast.Load):
             return self.generic_visit(node)
         parts = [
-            ast.Tuple([ast.Constant(isinstance(e, ast.Starred)), self.visit(getattr(e, "value", e) if isinstance(e, ast.Starred) else e)], ast.Load())
+            ast.Tuple(
+                [
+                    ast.Constant(isinstance(e, ast.Starred)),
+                    self.visit(getattr(e, "value", e) if isinstance(e, ast.Starred) else e),
+                ],
+                ast.Load(),
+            )
             for e in node.elts
         ]
         return _call("_list_", *parts)
@@ -182,5 +191,3 @@ class _Rewriter(ast.NodeTransformer):
 
     def _unsupported(self, what: str) -> ast.stmt:
         return ast.Expr(_call("_unsupported_", ast.Constant(what)))
-
-

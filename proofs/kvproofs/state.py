@@ -184,6 +184,8 @@ def ghost_definitions(s: State) -> list[Any]:
     two = z3.MultiPattern(at_i, at_j)
     return [
         z3.ForAll([q, i], z3.Implies(in_q, z3.And(s.place(q, at_i) == i, s.held(at_i) >= 1)), patterns=[at_i]),
-        z3.ForAll([q, r, i, j], z3.Implies(z3.And(in_q, in_r, q != r, at_i == at_j), s.held(at_i) >= 2), patterns=[two]),
+        z3.ForAll(
+            [q, r, i, j], z3.Implies(z3.And(in_q, in_r, q != r, at_i == at_j), s.held(at_i) >= 2), patterns=[two]
+        ),
         z3.ForAll([b], s.held(b) >= 0, patterns=[s.held(b)]),
     ]

@@ -92,8 +92,7 @@ class Bool(Symbol):
 
 
 class _Comparable(Symbol):
-    def __bool__(self) -> bool:
-        self._concrete()
+    __bool__ = Symbol._concrete
 
     def __eq__(self, other: object) -> Any:
         if other is None:

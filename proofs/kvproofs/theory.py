@@ -18,6 +18,9 @@ import z3
 
 from kvproofs.terms import INT, KEY, SIZE, div, mod, times
 
+about = z3.Function("about", INT, z3.BoolSort())  # true of every block: says which one a goal speaks of
+about_key = z3.Function("about_key", KEY, z3.BoolSort())  # and which key
+
 TOKENS = z3.ArraySort(INT, INT)
 BLOCK = z3.DeclareSort("BlockOfTokens")
 CONTENT = z3.DeclareSort("Content")
@@ -127,7 +130,9 @@ def agreement(a: Any, b: Any, length: Any) -> list[Any]:
     """Arrays that agree below `length` have the same prefixes and readings there. The caller shows that they do."""
     k, i = z3.Ints("k i")
     return [
-        z3.ForAll([k], z3.Implies(z3.And(0 <= k, times(k) <= length), prefix(a, k) == prefix(b, k)), patterns=[prefix(a, k)]),
+        z3.ForAll(
+            [k], z3.Implies(z3.And(0 <= k, times(k) <= length), prefix(a, k) == prefix(b, k)), patterns=[prefix(a, k)]
+        ),
         z3.ForAll(
             [i], z3.Implies(z3.And(0 <= i, i < length), reading(a, i) == reading(b, i)), patterns=[reading(a, i)]
         ),

@@ -1,0 +1,39 @@
+"""`python -m kvproofs`: prove every theorem, print the table and what is assumed; exit status 1 if one is open."""
+
+from __future__ import annotations
+
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+
+from kvproofs import sources
+from kvproofs.lemmas import lemmas
+from kvproofs.operations import OPERATIONS
+from kvproofs.report import table, trusted_base
+from kvproofs.theorems import OPEN, Theorem, theorems
+
+
+def prove(operation: str) -> list[Theorem]:
+    """The theorems of one operation, or the lemmas."""
+    goals = lemmas() if operation == "lemmas" else OPERATIONS[operation](sources.manager_class(), {})
+    return theorems(operation, goals)
+
+
+def main() -> int:
+    started = time.perf_counter()
+    with ProcessPoolExecutor(max_workers=2) as pool:
+        found = [theorem for part in pool.map(prove, [*OPERATIONS, "lemmas"]) for theorem in part]
+    print(table(found))
+    print(trusted_base())
+    proved = sum(theorem.proved for theorem in found)
+    still = {(t.operation, t.name) for t in found if not t.proved}
+    known = len(still & OPEN)
+    print(
+        f"{proved} theorems proved, {len(still)} not ({known} of them known to be open), "
+        f"{sum(t.goals for t in found)} goals, {time.perf_counter() - started:.0f} s"
+    )
+    return 0 if not still else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
