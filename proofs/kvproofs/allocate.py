@@ -15,7 +15,7 @@ from kvproofs.executor import Goal, executing
 from kvproofs.loops import Items, Loop
 from kvproofs.operation import SEQ_ID, Run, completed, ghosts_after, prove_operation, unchanged
 from kvproofs.state import State, StrategyError, capture
-from kvproofs.terms import BOOL, INT, SEQ, SIZE, Argument, SeqTerm, div, lift, mod, times
+from kvproofs.terms import BOOL, INT, KEY, SEQ, SIZE, Argument, SeqTerm, div, lift, mod, times
 from kvspec import postconditions as post
 from kvspec.obligations import OBLIGATIONS
 
@@ -144,7 +144,7 @@ class Writing:
         self.before, self.m = before, manager
         self.hits, self.table = local["hits"], local["table"]
         self.b, self.c, self.j = z3.Ints("b c j")
-        self.h = z3.Const("h", theory.KEY)
+        self.h = z3.Const("h", KEY)
 
     def hit(self, b: Any, count: Any) -> Any:
         """b is one of the first `count` hits: the depth of its key says which."""
@@ -312,11 +312,15 @@ def _hints(run: Run, after: State) -> None:
     w, before, count = run.executor.notes["writing"], run.before.state, after.tables_len[SEQ_ID]
     table, b, j = after.tables[SEQ_ID], z3.Int("b"), z3.Int("j")
     hit, taken, full = w.hit(b, RUN), w.taken(b), div(LENGTH)
-    h, r, i, o = z3.Const("h", theory.KEY), z3.Const("r", SEQ), z3.Int("i"), z3.Int("o")
+    h, r, i, o = z3.Const("h", KEY), z3.Const("r", SEQ), z3.Int("i"), z3.Int("o")
     shared = before.tables[r][j]
     row, here = after.tokens[SEQ_ID], times(j) + o
     at = theory.depth(h) - 1
-    stays = z3.And(before.map_has[h], z3.Not(w.taken(before.map_block[h])))
+
+    def stays_at(a_key: Any) -> Any:
+        return z3.And(before.map_has[a_key], z3.Not(w.taken(before.map_block[a_key])))
+
+    stays = stays_at(h)
     made = z3.And(before.cache_on, RUN <= at, at < full, h == key(at))
 
     def each(claim: Any) -> Any:
@@ -362,6 +366,20 @@ def _hints(run: Run, after: State) -> None:
                 ),
             ),
             patterns=[theory.about_key(h)],
+        ),
+        "each key of the prompt is mapped": _all(
+            j,
+            RUN,
+            full,
+            z3.Implies(
+                z3.And(before.cache_on, theory.about_key(key(j))),
+                z3.And(
+                    after.map_has[key(j)],
+                    z3.Implies(z3.Not(stays_at(key(j))), after.map_block[key(j)] == table[j]),
+                    z3.Implies(stays_at(key(j)), after.map_block[key(j)] == before.map_block[key(j)]),
+                ),
+            ),
+            key(j),
         ),
         "no table held what was taken": z3.ForAll(
             [r, j],
@@ -430,8 +448,31 @@ def _hints(run: Run, after: State) -> None:
             patterns=[before.cell(b, o)],
         ),
     }.items():
-        run.executor.require(claim, label)
+        run.executor.require(claim, f"table: {label}", _USING.get(label, ()))
 
+
+_TAKE, _REGISTER = "BlockManager.allocate#3", "BlockManager.allocate#4"
+_USING = {
+    "hits are in the table": ("place", "table:"),
+    "what was taken stands where it was appended": (_TAKE,),
+    "and is in the table": ("place", "table:"),
+    "nothing else is": ("place", "table:"),
+    "its full blocks carry the keys of the prompt": ("I1", "I2", "place", "table:", _TAKE, _REGISTER),
+    "a last one that is not full carries none": ("I1", "I2", "place", "table:", _TAKE, _REGISTER),
+    "other blocks keep theirs": ("table:", _TAKE, _REGISTER),
+    "what is mapped was mapped, or is a key of the prompt": (
+        "I1", "I2", "I3", "N4", "identity", "place", "table:", _TAKE, _REGISTER,
+    ),
+    "each key of the prompt is mapped": ("identity", "table:"),
+    "no table held what was taken": ("I1", "I2", "I4", "N2", "ghost"),
+    "a shared block stands at one place": ("I6", "I7", "O5", "N2", "N3", "ghost", "identity", "place", "table:"),
+    "hits hold the content of their keys": ("N2", "N5", "place", "table:"),
+    "which is the prefix of the prompt": ("identity", "the tokens", "table:"),
+    "the rest is written": ("place", "table:"),
+    "a new full block holds its tokens": ("identity", "the tokens", "place", "table:"),
+    "other blocks hold what they held": ("place", "table:"),
+}  # fmt: skip
+"""What each of these goals follows from. See `Executor.prove`."""
 
 LOOPS = {
     "check_tokens#1": check_loop,
@@ -472,7 +513,7 @@ def allocate(cls: Any, options: dict[str, Any]) -> Iterator[Goal]:
             return
         after = capture(run.manager)
 
-        def step(state: State, **answer: Any) -> Step:
+        def step(state: State, **answer: Any) -> Any:
             view = StateView(state)
             return Step(run.before, view, SeqTerm(SEQ_ID), (PROMPT, LENGTH), run=RUN, idle=idle(RUN), **answer)
 

@@ -40,6 +40,7 @@ def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
         if error is not None and not isinstance(error, errors.OutOfBlocks):
             run.prove("O2", f"a legal call does not raise {type(error).__name__}", z3.BoolVal(False))
             return
+        step: Any
         after = capture(run.manager)
         if error is not None:
             step = Step(run.before, StateView(after), SeqTerm(SEQ_ID), prompt, refused=True)

@@ -190,7 +190,8 @@ class Step:
         self._tokens, length = prompt
         self.num_tokens = Int(length)
         self.slot = Int(z3.IntVal(-1)) if slot is None else slot
-        self._result, result_len = result or (None, z3.IntVal(0))
+        self._result: Any = result[0] if result else None
+        result_len = result[1] if result else z3.IntVal(0)
         self.result_len = Int(result_len)
         if run is not None:
             self.run_of_hits, self.idle_in_run = Int(run), Int(idle)

@@ -22,8 +22,8 @@ def _range(*bounds: Any) -> Any:
         return builtins.range(*bounds)
     if len(bounds) > 2:
         raise Unsupported("a range with a step")
-    first, last = bounds if len(bounds) == 2 else (0, bounds[0])
-    return Range(number(first), number(last))
+    first = 0 if len(bounds) == 1 else bounds[0]
+    return Range(number(first), number(bounds[-1]))
 
 
 def _reversed(value: Any) -> Any:

@@ -40,7 +40,7 @@ class Modelled(Symbol):
     def __eq__(self, other: object) -> bool:
         raise Unsupported(f"{type(self).__name__} is compared")
 
-    __hash__ = Symbol._concrete  # type: ignore[assignment]
+    __hash__ = Symbol._concrete
 
     def __bool__(self) -> bool:
         return executing().fork(self.size() > 0)
@@ -270,7 +270,7 @@ class Ordered(Modelled):
 
     def __init__(self, member: Any, stamp: Any, low: Any, high: Any, count: Any) -> None:
         super().__init__()
-        self.replace({"member": member, "stamp": stamp, "low": low, "high": high, "count": count})
+        self.member, self.stamp, self.low, self.high, self.count = member, stamp, low, high, count
 
     def facts(self) -> list[Any]:
         """What is true of every such container, whatever the program did to it."""

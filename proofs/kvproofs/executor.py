@@ -97,12 +97,16 @@ class Executor:
         self._decided: dict[int, tuple[Any, bool]] = {}
         self.heap: list[Container] = []
         self.objects: list[Any] = []  # whose attributes no loop may rebind
-        self.path: list[Any] = []
+        self.path: list[tuple[str, Any]] = []  # everything known, with its label
         self.notes: dict[str, Any] = {}  # what loop invariants keep for the goals at the end
-        self._solver = z3.Solver()
-        self._solver.set("auto_config", False)
-        self._solver.set("mbqi", self.mbqi)
-        self._solver.add(*self.hypotheses)
+        self._solver = self._new_solver()
+
+    def _new_solver(self) -> Any:
+        solver = z3.Solver()
+        solver.set("auto_config", False)
+        solver.set("mbqi", self.mbqi)
+        solver.add(*self.hypotheses)
+        return solver
 
     def _run(self, program: Callable[[], Any]) -> Outcome:
         try:
@@ -121,7 +125,7 @@ class Executor:
         """The outcome of a condition on this path; the other one, if it is possible, becomes another path."""
         condition = z3.simplify(condition)
         if z3.is_true(condition) or z3.is_false(condition):
-            return z3.is_true(condition)
+            return bool(z3.is_true(condition))
         known = self._decided.get(condition.get_id())
         if known is not None:
             return known[1]
@@ -136,32 +140,43 @@ class Executor:
         self._decided[condition.get_id()] = (condition, choice)  # keeps the term, and with it its id, alive
         return choice
 
-    def assume(self, claim: Any) -> None:
+    def assume(self, claim: Any, label: str = "") -> None:
         """A fact about values just introduced: true by their definition, or the rule of a loop."""
         parts = instantiable(claim)
-        self.path.extend(parts)
+        self.path.extend((label, part) for part in parts)
         self._solver.add(*parts)
 
-    def require(self, claim: Any, label: str) -> None:
+    def require(self, claim: Any, label: str, using: tuple[str, ...] = ()) -> None:
         """A goal that the execution raises; it holds from here on."""
-        self.prove("", label, claim)
-        self.assume(claim)
+        self.prove("", label, claim, using)
+        self.assume(claim, label)
 
-    def prove(self, theorem: str, label: str, claim: Any) -> bool:
-        """Put one goal to Z3 under everything known on this path."""
+    def prove(self, theorem: str, label: str, claim: Any, using: tuple[str, ...] = ()) -> bool:
+        """Put one goal to Z3 under everything known on this path.
+
+        using: try first with fewer facts, of those that have a label only the ones whose label begins so. What
+        follows from some of what is known follows from all of it, and is found sooner.
+        """
         if self._exploring or len(self._taken) < len(self._forced):
             return True  # the path that this one branched off has met it
-        verdicts = [self._prove_clause(theorem, label, clause) for clause in clauses(claim)]
+        focused = None
+        if using:
+            focused = self._new_solver()
+            focused.add(*(part for name, part in self.path if not name or name.startswith(using)))
+        verdicts = [self._prove_clause(focused, theorem, label, clause) for clause in clauses(claim)]
         return all(verdicts)
 
-    def _prove_clause(self, theorem: str, label: str, clause: Clause) -> bool:
+    def _prove_clause(self, focused: Any, theorem: str, label: str, clause: Clause) -> bool:
         started = time.perf_counter()
-        self._solver.push()
-        self._solver.set("rlimit", self.rlimit)
-        self._solver.add(*clause.premises, z3.Not(clause.conclusion))
-        verdict = self._solver.check()
-        reason = "" if verdict == z3.unsat else "refuted" if verdict == z3.sat else self._solver.reason_unknown()
-        self._solver.pop()
+        verdict, reason = z3.unknown, ""
+        for solver in (focused, self._solver):
+            if solver is not None and verdict != z3.unsat:
+                solver.push()
+                solver.set("rlimit", self.rlimit)
+                solver.add(*clause.premises, z3.Not(clause.conclusion))
+                verdict = solver.check()
+                reason = "" if verdict == z3.unsat else "refuted" if verdict == z3.sat else solver.reason_unknown()
+                solver.pop()
         return self._record(theorem, label, verdict == z3.unsat, reason, time.perf_counter() - started)
 
     def _record(self, theorem: str, label: str, proved: bool, reason: str = "", seconds: float = 0.0) -> bool:

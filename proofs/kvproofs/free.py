@@ -71,7 +71,7 @@ def free(cls: Any, options: dict[str, Any]) -> Iterator[Goal]:
         run.prove("O5", "nothing is answered", z3.BoolVal(run.outcome.value is None))
         after = capture(run.manager)
         prompt = (z3.K(INT, z3.IntVal(-1)), z3.IntVal(0))
-        step = Step(run.before, StateView(after), SeqTerm(SEQ_ID), prompt)
+        step: Any = Step(run.before, StateView(after), SeqTerm(SEQ_ID), prompt)
         run.executor.require(lift(post.others_unchanged(run.logic, step)), "no other table changes")
         ghost = ghosts_after(run, after, SEQ_ID, before.memory)
         completed(run, "free", Step(run.before, StateView(ghost), SeqTerm(SEQ_ID), prompt))

@@ -77,7 +77,7 @@ class Unbound(Symbol):
     def __eq__(self, other: object) -> Any:
         self._concrete()
 
-    __bool__ = __hash__ = Symbol._concrete  # type: ignore[assignment]
+    __bool__ = __hash__ = Symbol._concrete
 
 
 def _parts_equal(left: dict[str, Any], right: dict[str, Any]) -> bool:
@@ -131,8 +131,8 @@ class Loop:
             for name in self._changed
         }
         run.assume(z3.And(0 <= self.i, self.i <= self.count))
-        for _, claim in self.invariant({**local, **values}):
-            run.assume(claim)
+        for label, claim in self.invariant({**local, **values}):
+            run.assume(claim, f"{self.site}: {label}")
         return tuple(values[name] for name in self._changed)
 
     def goes_on(self) -> bool:

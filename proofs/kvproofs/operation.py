@@ -10,12 +10,12 @@ from typing import Any
 import z3
 
 from kvproofs import theory
-from kvproofs.backend import StateView, Step, Symbolic
+from kvproofs.backend import StateView, Symbolic
 from kvproofs.executor import Executor, Goal, Outcome
 from kvproofs.invariants import invariants
 from kvproofs.loops import Loop
 from kvproofs.state import State, capture, ghost_definitions, symbolic_manager
-from kvproofs.terms import INT, SEQ, apart, lift
+from kvproofs.terms import INT, KEY, SEQ, apart, lift
 from kvspec import postconditions as post
 from kvspec.obligations import OBLIGATIONS
 
@@ -36,28 +36,28 @@ class Run:
     manager: Any
     outcome: Outcome
 
-    def prove(self, theorem: str, label: str, claim: Any) -> None:
-        self.executor.prove(theorem, label, lift(claim))
+    def prove(self, theorem: str, label: str, claim: Any, using: tuple[str, ...] = ()) -> None:
+        self.executor.prove(theorem, label, lift(claim), using)
 
     def known(self, claim: Any) -> None:
         self.executor.assume(lift(claim))
 
 
-def hypotheses(state: State) -> list[Any]:
+def hypotheses(state: State) -> Iterator[tuple[str, Any]]:
     """The state before: it keeps every invariant, and its ghosts are what they are defined to be."""
-    return [
-        *theory.ARITHMETIC.values(),
-        *theory.IDENTITY.values(),
-        *marks(state),
-        state.num_blocks >= 1,
-        *ghost_definitions(state),
-        *invariants(StateView(state)).values(),
-    ]
+    for claim in [*theory.ARITHMETIC.values(), *marks(state), state.num_blocks >= 1]:
+        yield "", claim
+    for claim in theory.IDENTITY.values():
+        yield "identity", claim
+    for claim in ghost_definitions(state):
+        yield "ghost", claim
+    for name, claim in invariants(StateView(state)).items():
+        yield name, claim
 
 
 def marks(state: State) -> list[Any]:
     """The marks say nothing: they are true of every block and key."""
-    b, h = z3.Int("b"), z3.Const("h", theory.KEY)
+    b, h = z3.Int("b"), z3.Const("h", KEY)
     about, about_key = theory.about, theory.about_key
     return [
         z3.ForAll([b], about(b), patterns=[about(b)]),
@@ -82,7 +82,7 @@ def ghosts_after(run: Run, after: State, q: Any, memory: Callable[[Any, Any], An
     run.executor.require(
         z3.ForAll([i, j], z3.Implies(z3.And(inside, 0 <= j, j < i), at != other)), "no table repeats a block"
     )
-    run.executor.assume(z3.ForAll([i], z3.Implies(inside, new_place(at) == i), patterns=[at]))
+    run.executor.assume(z3.ForAll([i], z3.Implies(inside, new_place(at) == i), patterns=[at]), "place")
 
     def held(b: Any) -> Any:
         had, has = (z3.If(s.contains(q, b), z3.IntVal(1), z3.IntVal(0)) for s in (before, after))
@@ -91,7 +91,7 @@ def ghosts_after(run: Run, after: State, q: Any, memory: Callable[[Any, Any], An
     return after.with_ghosts(held=held)
 
 
-def completed(run: Run, operation: str, step: Step) -> None:
+def completed(run: Run, operation: str, step: Any) -> None:
     """The clauses of kvspec for an operation that was not refused, and every invariant."""
     for obligation in OBLIGATIONS.values():
         for clause in obligation.steps[operation]:
@@ -125,8 +125,8 @@ def prove_operation(
         state = capture(box["manager"])
         box["before"] = StateView(state)
         with apart():
-            for claim in hypotheses(state):
-                executor.assume(claim)
+            for name, claim in hypotheses(state):
+                executor.assume(claim, name)
         return program(box["manager"])
 
     seen = 0

@@ -109,7 +109,8 @@ class _Rewriter(ast.NodeTransformer):
         items = self.visit(node.iter)
         body = self._block(node.body)
         store = ast.Tuple([ast.Name(name, ast.Store()) for name in changed], ast.Store())
-        enter = _call("_enter_loop_", ast.Constant(site), items, _LOCALS, ast.Constant(tuple(changed)))
+        bound = ast.Tuple([ast.Constant(name) for name in changed], ast.Load())
+        enter = _call("_enter_loop_", ast.Constant(site), items, _LOCALS, bound)
         havoc = [ast.Assign([store], _method(loop, "arbitrary", _LOCALS))] if changed else []
         item = ast.Assign([node.target], _method(loop, "item"))
         once = ast.For(

@@ -72,7 +72,7 @@ class Symbol:
     def _concrete(self, *_: Any) -> NoReturn:
         raise Unsupported(f"a concrete value was asked for: {type(self).__name__}")
 
-    __hash__ = _concrete  # type: ignore[assignment]
+    __hash__ = _concrete
     __index__ = __int__ = __float__ = __iter__ = __len__ = _concrete
 
     def __repr__(self) -> str:
@@ -88,11 +88,12 @@ class Bool(Symbol):
     def __eq__(self, other: object) -> Any:
         self._concrete()
 
-    __hash__ = Symbol._concrete  # type: ignore[assignment]
+    __hash__ = Symbol._concrete
 
 
 class _Comparable(Symbol):
-    __bool__ = Symbol._concrete
+    def __bool__(self) -> bool:
+        raise Unsupported("the truth of a value that is no truth value")
 
     def __eq__(self, other: object) -> Any:
         if other is None:
@@ -106,7 +107,7 @@ class _Comparable(Symbol):
             return True
         return Bool(self.term != lift(other))
 
-    __hash__ = Symbol._concrete  # type: ignore[assignment]
+    __hash__ = Symbol._concrete
 
 
 class KeyTerm(_Comparable):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import z3
@@ -28,11 +29,11 @@ def answer(call: Callable[[], Any]) -> Any:
 
 def same(make: Callable[[], Any], real: Any, calls: list[Call], act: Callable[[Any, str, Any], Any]) -> None:
     """Run the calls on both; on the one path that there must be, each pair of answers is proved to be equal."""
-    expected = [answer(lambda c=call: act(real, *c)) for call in calls]
+    expected = [answer(partial(act, real, *call)) for call in calls]
 
     def program() -> list[Any]:
         made = make()
-        return [answer(lambda c=call: act(made, *c)) for call in calls]
+        return [answer(partial(act, made, *call)) for call in calls]
 
     executor = Executor([], mbqi=True)
     paths = 0
