@@ -367,6 +367,19 @@ def _hints(run: Run, after: State) -> None:
             ),
             patterns=[theory.about_key(h)],
         ),
+        "what is mapped carries its key": z3.ForAll(
+            [h],
+            z3.Implies(
+                z3.And(theory.about_key(h), h != theory.NO_KEY, after.map_has[h]),
+                z3.And(
+                    0 <= after.map_block[h],
+                    after.map_block[h] < before.num_blocks,
+                    after.hash_has[after.map_block[h]],
+                    after.hash_key[after.map_block[h]] == h,
+                ),
+            ),
+            patterns=[theory.about_key(h)],
+        ),
         "each key of the prompt is mapped": _all(
             j,
             RUN,
@@ -463,6 +476,10 @@ _USING = {
     "what is mapped was mapped, or is a key of the prompt": (
         "I1", "I2", "I3", "N4", "identity", "place", "table:", _TAKE, _REGISTER,
     ),
+    "what is mapped carries its key": (
+        "I3", "identity", "place", "table: all", "table: nothing", "table: the hits", "table: its full",
+        "table: other blocks keep", "table: what is mapped",
+    ),
     "each key of the prompt is mapped": ("identity", "table:"),
     "no table held what was taken": ("I1", "I2", "I4", "N2", "ghost"),
     "a shared block stands at one place": ("I6", "I7", "O5", "N2", "N3", "ghost", "identity", "place", "table:"),
@@ -473,6 +490,10 @@ _USING = {
     "other blocks hold what they held": ("place", "table:"),
 }  # fmt: skip
 """What each of these goals follows from. See `Executor.prove`."""
+
+_CLAUSES_USING = {
+    "I7": ("I6", "I7", "N1", "N3", "O5", "BlockManager._hash_chain", "ghost", "identity", "no ", "place", "table:"),
+}
 
 LOOPS = {
     "check_tokens#1": check_loop,
@@ -546,6 +567,6 @@ def allocate(cls: Any, options: dict[str, Any]) -> Iterator[Goal]:
 
         ghost = ghosts_after(run, after, SEQ_ID, memory)
         _hints(run, ghost)
-        completed(run, "allocate", step(ghost, **answer))
+        completed(run, "allocate", step(ghost, **answer), _CLAUSES_USING)
 
     return prove_operation(cls, program, at_end, options, LOOPS)

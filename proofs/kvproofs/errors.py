@@ -11,3 +11,7 @@ class EndOfPath(BaseException):
 
 class Restart(BaseException):
     """A loop changes more than was known; exploring starts again with that in mind."""
+
+
+class FirstOpen(BaseException):
+    """A goal did not close, and one is all that was asked for."""

@@ -16,7 +16,7 @@ import z3
 
 from kvproofs import terms
 from kvproofs.clauses import Clause, clauses, instantiable
-from kvproofs.errors import EndOfPath, Restart, Unsupported
+from kvproofs.errors import EndOfPath, FirstOpen, Restart, Unsupported
 
 RLIMIT = 3_000_000
 """Z3's own unit of work, for each goal: a verdict does not depend on the machine."""
@@ -62,6 +62,7 @@ class Executor:
     hypotheses: list[Any]
     invariants: dict[str, Callable[..., Any]] = field(default_factory=dict)
     rlimit: int = RLIMIT
+    stop_at_open: bool = False  # for controls: one goal that does not close is enough
     mbqi: bool = False  # search for instances by models: complete for small states, hopeless for these proofs
     goals: list[Goal] = field(default_factory=list)
     changed: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
@@ -159,6 +160,8 @@ class Executor:
         """
         if self._exploring or len(self._taken) < len(self._forced):
             return True  # the path that this one branched off has met it
+        if z3.is_true(claim):
+            return self._record(theorem, label, True)
         focused = None
         if using:
             focused = self._new_solver()
@@ -181,6 +184,8 @@ class Executor:
 
     def _record(self, theorem: str, label: str, proved: bool, reason: str = "", seconds: float = 0.0) -> bool:
         self.goals.append(Goal(theorem, label, proved, reason, seconds))
+        if self.stop_at_open and not proved and not self._exploring:
+            raise FirstOpen
         return proved
 
     def fresh(self, sort: Any, name: str) -> Any:

@@ -11,6 +11,7 @@ import z3
 
 from kvproofs import theory
 from kvproofs.backend import StateView, Symbolic
+from kvproofs.errors import FirstOpen
 from kvproofs.executor import Executor, Goal, Outcome
 from kvproofs.invariants import invariants
 from kvproofs.loops import Loop
@@ -91,13 +92,17 @@ def ghosts_after(run: Run, after: State, q: Any, memory: Callable[[Any, Any], An
     return after.with_ghosts(held=held)
 
 
-def completed(run: Run, operation: str, step: Any) -> None:
-    """The clauses of kvspec for an operation that was not refused, and every invariant."""
+def completed(run: Run, operation: str, step: Any, using: Mapping[str, tuple[str, ...]] = MappingProxyType({})) -> None:
+    """The clauses of kvspec for an operation that was not refused, and every invariant.
+
+    using: for some obligations, the facts to try first. See `Executor.prove`.
+    """
     for obligation in OBLIGATIONS.values():
         for clause in obligation.steps[operation]:
             run.prove(obligation.id, clause.__name__, clause(run.logic, step))
     for name, claim in invariants(step.after, goals=True).items():
-        run.prove(name.split()[0], name, claim)
+        theorem = name.split()[0]
+        run.prove(theorem, name, claim, using.get(theorem, ()))
 
 
 def unchanged(run: Run, theorem: str) -> None:
@@ -130,9 +135,12 @@ def prove_operation(
         return program(box["manager"])
 
     seen = 0
-    for outcome in executor.paths(start):
-        if not outcome.ended:
-            logic = Symbolic(box["before"].state.num_blocks, marks=True)
-            at_end(Run(executor, logic, box["before"], box["manager"], outcome))
+    try:
+        for outcome in executor.paths(start):
+            if not outcome.ended:
+                logic = Symbolic(box["before"].state.num_blocks, marks=True)
+                at_end(Run(executor, logic, box["before"], box["manager"], outcome))
+            yield from executor.goals[seen:]
+            seen = len(executor.goals)
+    except FirstOpen:
         yield from executor.goals[seen:]
-        seen = len(executor.goals)

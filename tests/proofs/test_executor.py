@@ -17,7 +17,7 @@ from kvproofs.terms import Bool, Int, KeyTerm, SeqTerm, wrap
 
 def open_goals(operation: str, *edits: tuple[str, str]) -> Iterator[Goal]:
     """The goals that do not close, path by path: whoever needs one only stops there."""
-    return (goal for goal in OPERATIONS[operation](sources.variant(*edits), {}) if not goal.proved)
+    return (goal for goal in OPERATIONS[operation](sources.variant(*edits), {"stop_at_open": True}) if not goal.proved)
 
 
 RELEASES = "        for block in reversed(self._tables[seq_id]):\n            self._release(block)\n"
