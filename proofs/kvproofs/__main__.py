@@ -5,24 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
-from kvproofs import sources
-from kvproofs.lemmas import lemmas
-from kvproofs.operations import OPERATIONS
+from kvproofs.proving import PARTS, prove
 from kvproofs.report import table, trusted_base
-from kvproofs.theorems import OPEN, Theorem, theorems
-
-
-def prove(operation: str) -> list[Theorem]:
-    """The theorems of one operation, or the lemmas."""
-    goals = lemmas() if operation == "lemmas" else OPERATIONS[operation](sources.manager_class(), {})
-    return theorems(operation, goals)
+from kvproofs.theorems import OPEN
 
 
 def main() -> int:
     started = time.perf_counter()
-    with ProcessPoolExecutor(max_workers=2) as pool:
-        found = [theorem for part in pool.map(prove, [*OPERATIONS, "lemmas"]) for theorem in part]
+    # A process for each: what Z3 finds depends on the terms that it has seen before.
+    with ProcessPoolExecutor(max_workers=2, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        found = [theorem for part in pool.map(prove, PARTS) for theorem in part]
     print(table(found))
     print(trusted_base())
     proved = sum(theorem.proved for theorem in found)

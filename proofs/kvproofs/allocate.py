@@ -492,7 +492,11 @@ _USING = {
 """What each of these goals follows from. See `Executor.prove`."""
 
 _CLAUSES_USING = {
+    "I3": ("table:",),
     "I7": ("I6", "I7", "N1", "N3", "O5", "BlockManager._hash_chain", "ghost", "identity", "no ", "place", "table:"),
+    "K1": ("K1", "N1", "N2", "O5", "no ", "place", "table:"),
+    "N5": ("N2", "N5", "place", "table:"),
+    "O8": ("N1", "BlockManager._hash_chain", "cached", "identity", "no ", "place", "table:"),
 }
 
 LOOPS = {

@@ -18,12 +18,13 @@ def _len(value: Any) -> Any:
 
 
 def _range(*bounds: Any) -> Any:
+    """One or two bounds; a step is not supported."""
     if not any(isinstance(bound, Symbol) for bound in bounds):
         return builtins.range(*bounds)
     if len(bounds) > 2:
         raise Unsupported("a range with a step")
-    first = 0 if len(bounds) == 1 else bounds[0]
-    return Range(number(first), number(bounds[-1]))
+    *first, last = map(number, bounds)
+    return Range(first[0] if first else z3.IntVal(0), last)
 
 
 def _reversed(value: Any) -> Any:

@@ -18,7 +18,7 @@ from kvproofs import terms
 from kvproofs.clauses import Clause, clauses, instantiable
 from kvproofs.errors import EndOfPath, FirstOpen, Restart, Unsupported
 
-RLIMIT = 3_000_000
+RLIMIT = 12_000_000
 """Z3's own unit of work, for each goal: a verdict does not depend on the machine."""
 
 FEASIBILITY_RLIMIT = 300_000

@@ -99,7 +99,7 @@ def completed(run: Run, operation: str, step: Any, using: Mapping[str, tuple[str
     """
     for obligation in OBLIGATIONS.values():
         for clause in obligation.steps[operation]:
-            run.prove(obligation.id, clause.__name__, clause(run.logic, step))
+            run.prove(obligation.id, clause.__name__, clause(run.logic, step), using.get(obligation.id, ()))
     for name, claim in invariants(step.after, goals=True).items():
         theorem = name.split()[0]
         run.prove(theorem, name, claim, using.get(theorem, ()))
