@@ -18,6 +18,7 @@ types   mypy (strict) and pyright (standard)
 test    every test
 p06     the seed's examples, line by line
 explore search every operation sequence of kvblocks on pools of up to 4 blocks; with --deep on (4,3) and (5,1) too
+proofs  prove kvblocks for every size; takes about two minutes
 audit   audit kvblocks and vLLM, or `audit TARGET [OPTIONS]`
 wheel   sdist, the wheel built from it, and that wheel in two fresh environments
 demo    kvblocks conforms, a planted bug is caught, vLLM is audited
@@ -38,6 +39,8 @@ part_types() {
 part_test() { step pytest pytest "$@"; }
 
 part_p06() { step pytest pytest tests/blocks/test_p06.py -v "$@"; }
+
+part_proofs() { step kvproofs python -m kvproofs; }
 
 part_audit() {
     case ${1:-} in
@@ -69,14 +72,14 @@ import pathlib, sys, tarfile, zipfile
 
 sdist = {name.partition("/")[2] for name in tarfile.open(sys.argv[1]).getnames()}
 wheel = set(zipfile.ZipFile(sys.argv[2]).namelist())
-sources = [path for room in ("spec/kvspec", "impl/kvblocks", "audit/kvaudit") for path in pathlib.Path(room).rglob("*")
+sources = [path for room in ("spec/kvspec", "impl/kvblocks", "audit/kvaudit", "proofs/kvproofs") for path in pathlib.Path(room).rglob("*")
            if path.is_file() and path.parent.name != "__pycache__" and not path.name.startswith(".")]
 house = [pathlib.Path(name) for name in ("pyproject.toml", "check.sh", "README.md", "CHANGELOG.md", "LICENSE")]
 tests = [path for room in ("tests", "docs") for path in pathlib.Path(room).rglob("*") if path.suffix in (".py", ".md")]
 missing = [f"{path} is not in the sdist" for path in sources + house + tests if path.as_posix() not in sdist]
 missing += [f"{path} is not in the wheel" for path in sources if path.as_posix().partition("/")[2] not in wheel]
 tops = {name.partition("/")[0] for name in wheel}
-missing += [f"{top} does not belong in the wheel" for top in tops - {"kvspec", "kvblocks", "kvaudit"} if not top.endswith(".dist-info")]
+missing += [f"{top} does not belong in the wheel" for top in tops - {"kvspec", "kvblocks", "kvaudit", "kvproofs"} if not top.endswith(".dist-info")]
 print("\n".join(missing) or f"{len(sdist)} files in the sdist, {len(wheel)} in the wheel, none missing")
 sys.exit(bool(missing))
 END
@@ -225,7 +228,7 @@ case ${1:-} in
     -*) die "unknown option $1; see ./check.sh -h" ;;
     *)
         case " $names " in *" $1 "*) ;; *) die "there is no part '$1'; the parts are: ${names% }" ;; esac
-        case $1 in lint | types | wheel | demo) [ $# = 1 ] || die "$1 takes no arguments" ;; esac
+        case $1 in lint | types | proofs | wheel | demo) [ $# = 1 ] || die "$1 takes no arguments" ;; esac
         case $* in explore | 'explore --deep' | [!e]*) ;; *) die "explore takes --deep or nothing" ;; esac
         ;;
 esac

@@ -1,0 +1,100 @@
+"""append_slot: no loop; one token, and one block at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import z3
+
+from kvblocks import errors
+from kvproofs import theory
+from kvproofs.backend import StateView, Step
+from kvproofs.executor import Executor, Goal
+from kvproofs.operation import SEQ_ID, Run, completed, ghosts_after, prove_operation, unchanged
+from kvproofs.state import State, StrategyError, capture
+from kvproofs.terms import INT, SIZE, Argument, SeqTerm, div, lift, mod, times
+from kvspec import postconditions as post
+from kvspec.obligations import OBLIGATIONS
+
+
+def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
+    """append_slot, with any sequence id and anything for a token."""
+    token = Argument(z3.Int("token"), z3.Bool("token_is_int"), z3.Bool("token_is_bool"))
+
+    def program(manager: Any) -> Any:
+        return manager.append_slot(SeqTerm(SEQ_ID), token)
+
+    def at_end(run: Run) -> None:
+        before, error = run.before.state, run.outcome.error
+        prompt = (z3.K(INT, token.term), z3.IntVal(1))
+        legal = z3.And(before.live(SEQ_ID), token.is_token())
+        if isinstance(error, errors.UnknownSequence | errors.InvalidArgument):
+            run.prove("O10", "a legal call is no misuse", z3.Not(legal))
+            unchanged(run, "O10")
+            return
+        run.prove("O10", "misuse is named", legal)
+        if isinstance(error, StrategyError):
+            unchanged(run, "O1")
+            return
+        if error is not None and not isinstance(error, errors.OutOfBlocks):
+            run.prove("O2", f"a legal call does not raise {type(error).__name__}", z3.BoolVal(False))
+            return
+        step: Any
+        after = capture(run.manager)
+        if error is not None:
+            step = Step(run.before, StateView(after), SeqTerm(SEQ_ID), prompt, refused=True)
+            for name in ("O1", "O2"):
+                for clause in OBLIGATIONS[name].steps["append"]:
+                    run.prove(name, f"{clause.__name__} (refused)", clause(run.logic, step))
+            return
+        step = Step(run.before, StateView(after), SeqTerm(SEQ_ID), prompt, slot=run.outcome.value)
+        run.executor.require(lift(post.others_unchanged(run.logic, step)), "no other table changes")
+        pos = before.tokens_len[SEQ_ID]
+        row, old = after.tokens[SEQ_ID], before.tokens[SEQ_ID]
+        i = z3.Int("i")
+        run.executor.require(
+            z3.ForAll([i], z3.Implies(z3.And(0 <= i, i < pos), row[i] == old[i])), "the tokens before stay"
+        )
+        for fact in theory.agreement(row, old, pos):
+            run.executor.assume(fact)
+        block = after.tables[SEQ_ID][div(pos)]
+        ghost = ghosts_after(
+            run,
+            after,
+            SEQ_ID,
+            lambda b, o: z3.If(z3.And(b == block, o == mod(pos)), theory.reading(row, pos), before.cell(b, o)),
+        )
+        _append_hints(run.executor, before, ghost)
+        completed(run, "append", Step(run.before, StateView(ghost), SeqTerm(SEQ_ID), prompt, slot=run.outcome.value))
+
+    return prove_operation(cls, program, at_end, executor_options)
+
+
+def _append_hints(run: Executor, before: State, after: State) -> None:
+    """Goals on the way: the key of a block that becomes full, and what the memory then holds there."""
+    pos, k = before.tokens_len[SEQ_ID], div(before.tokens_len[SEQ_ID])
+    row, old = after.tokens[SEQ_ID], before.tokens[SEQ_ID]
+    keys, count = before.hashes[SEQ_ID], before.hashes_len[SEQ_ID]
+    fills, o = z3.And(before.cache_on, mod(pos + 1) == 0), z3.Int("o")
+    here, cell = times(k) + o, after.cell(after.tables[SEQ_ID][k], o)
+
+    def everywhere(claim: Any) -> Any:
+        return z3.ForAll([o], z3.Implies(z3.And(0 <= o, o < SIZE), claim))
+
+    for label, claim in {
+        "the block begins where the full ones end": pos + 1 - SIZE == times(k),
+        "its parent is the key of the full ones": z3.Implies(k >= 1, keys[count - 1] == theory.prefix(old, k)),
+        "which the new token leaves as it is": theory.prefix(row, k) == theory.prefix(old, k),
+        "its key is the next of the chain": after.hashes[SEQ_ID][count] == theory.prefix(row, k + 1),
+        "the memory holds the sequence's own prefix": everywhere(
+            z3.And(
+                div(here) == k,
+                mod(here) == o,
+                cell == theory.reading(row, here),
+                theory.reading(row, here) == theory.content(theory.prefix(row, k + 1), o),
+            )
+        ),
+        "which is what the key stands for": everywhere(cell == theory.content(theory.prefix(row, k + 1), o)),
+    }.items():
+        run.require(z3.Implies(fills, claim), label)

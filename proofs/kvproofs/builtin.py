@@ -1,0 +1,127 @@
+"""The built-in functions as symbolic programs see them: on ordinary values they are the ordinary ones."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import z3
+
+from kvproofs.containers import List, Modelled
+from kvproofs.errors import Unsupported
+from kvproofs.loops import Range, Reversed, enter_loop
+from kvproofs.terms import INT, KEY, Argument, Bool, Int, KeyTerm, SeqTerm, Symbol, number
+
+
+def _len(value: Any) -> Any:
+    return Int(value.size()) if isinstance(value, Modelled) else builtins.len(value)
+
+
+def _range(*bounds: Any) -> Any:
+    """One or two bounds; a step is not supported."""
+    if not any(isinstance(bound, Symbol) for bound in bounds):
+        return builtins.range(*bounds)
+    if len(bounds) > 2:
+        raise Unsupported("a range with a step")
+    *first, last = map(number, bounds)
+    return Range(first[0] if first else z3.IntVal(0), last)
+
+
+def _reversed(value: Any) -> Any:
+    return Reversed(value) if isinstance(value, List) else builtins.reversed(value)
+
+
+def _min(*values: Any) -> Any:
+    if not any(isinstance(value, Symbol) for value in values):
+        return builtins.min(*values)
+    least, *others = map(number, values)
+    for other in others:
+        least = z3.If(least <= other, least, other)
+    return Int(least)
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, List):
+        return List(*_own(value))
+    raise Unsupported(f"a copy of {type(value).__name__}")
+
+
+def _own(value: List) -> tuple[Any, Any, Any]:
+    array, start, length = value.snapshot()
+    return array, length, start
+
+
+def _isinstance(value: Any, kind: Any) -> Any:
+    if isinstance(value, Argument):
+        if kind is int:
+            return Bool(value.is_int)
+        if kind is bool:
+            return Bool(z3.And(value.is_int, value.is_bool))
+        raise Unsupported("isinstance of another kind")
+    if isinstance(value, Int | KeyTerm | SeqTerm | Bool):
+        return kind is int and isinstance(value, Int)
+    if isinstance(value, Symbol):
+        raise Unsupported("isinstance of a container")
+    return builtins.isinstance(value, kind)
+
+
+def _list(*parts: tuple[bool, Any]) -> List:
+    """A list display: `parts` are its items, and whether each is starred."""
+    made = List(None, z3.IntVal(0))
+    for number_, (starred, part) in enumerate(parts):
+        if not starred:
+            made.append(part)
+        elif number_ == 0 and isinstance(part, List):
+            made.array, made.start, made.length = part.snapshot()
+        else:
+            raise Unsupported("a starred item that is not the first")
+    return made
+
+
+def _typed(annotation: str, value: Any) -> Any:
+    """An empty list whose annotation says of what."""
+    if isinstance(value, List) and value.array is None:
+        sort = {"list[int]": INT, "list[Key]": KEY}.get(annotation)
+        if sort is not None:
+            value.array = z3.Const(f"empty_{sort}", z3.ArraySort(INT, sort))
+    return value
+
+
+def _unsupported(what: str) -> None:
+    raise Unsupported(what)
+
+
+NAMES: dict[str, Any] = {
+    "len": _len,
+    "range": _range,
+    "reversed": _reversed,
+    "min": _min,
+    "list": _copy,
+    "tuple": _copy,
+    "isinstance": _isinstance,
+    "_list_": _list,
+    "_typed_": _typed,
+    "_enter_loop_": enter_loop,
+    "_unsupported_": _unsupported,
+    **{
+        name: lambda *_, name=name: _unsupported(name)
+        for name in (
+            "sorted",
+            "sum",
+            "map",
+            "filter",
+            "zip",
+            "enumerate",
+            "iter",
+            "next",
+            "max",
+            "any",
+            "all",
+            "set",
+            "dict",
+            "abs",
+            "hash",
+            "id",
+        )
+    },
+}

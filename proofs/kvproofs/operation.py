@@ -1,0 +1,146 @@
+"""What all operations have in common: the run on a symbolic manager, and what is proved at the end of a path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import z3
+
+from kvproofs import theory
+from kvproofs.backend import StateView, Symbolic
+from kvproofs.errors import FirstOpen
+from kvproofs.executor import Executor, Goal, Outcome
+from kvproofs.invariants import invariants
+from kvproofs.loops import Loop
+from kvproofs.state import State, capture, ghost_definitions, symbolic_manager
+from kvproofs.terms import INT, KEY, SEQ, apart, lift
+from kvspec import postconditions as post
+from kvspec.obligations import OBLIGATIONS
+
+SEQ_ID = z3.Const("seq_id", SEQ)
+
+Claims = Iterable[tuple[str, Any]]
+LoopRule = Callable[[State, Any, Loop, dict[str, Any]], dict[str, Any]]
+"""The invariant of a loop: of the state before the operation, the manager, the loop and the local names."""
+
+
+@dataclass
+class Run:
+    """One path of an operation, at its end."""
+
+    executor: Executor
+    logic: Symbolic
+    before: StateView
+    manager: Any
+    outcome: Outcome
+
+    def prove(self, theorem: str, label: str, claim: Any, using: tuple[str, ...] = ()) -> None:
+        self.executor.prove(theorem, label, lift(claim), using)
+
+    def known(self, claim: Any) -> None:
+        self.executor.assume(lift(claim))
+
+
+def hypotheses(state: State) -> Iterator[tuple[str, Any]]:
+    """The state before: it keeps every invariant, and its ghosts are what they are defined to be."""
+    for claim in [*theory.ARITHMETIC.values(), *marks(state), state.num_blocks >= 1]:
+        yield "", claim
+    for claim in theory.IDENTITY.values():
+        yield "identity", claim
+    for claim in ghost_definitions(state):
+        yield "ghost", claim
+    for name, claim in invariants(StateView(state)).items():
+        yield name, claim
+
+
+def marks(state: State) -> list[Any]:
+    """The marks say nothing: they are true of every block and key."""
+    b, h = z3.Int("b"), z3.Const("h", KEY)
+    about, about_key = theory.about, theory.about_key
+    return [
+        z3.ForAll([b], about(b), patterns=[about(b)]),
+        z3.ForAll([h], z3.And(about_key(h), about(state.map_block[h])), patterns=[about_key(h)]),
+    ]
+
+
+def ghosts_after(run: Run, after: State, q: Any, memory: Callable[[Any, Any], Any]) -> State:
+    """The ghosts of a state in which only the table of q is new.
+
+    Known by now must be that no other table changed, and that this one does not repeat a block.
+    """
+    before = run.before.state
+    new_place = z3.Function("place_after", INT, INT)
+    after = after.with_ghosts(
+        place=lambda r, b: z3.If(r == q, new_place(b), before.place(r, b)),
+        memory=memory,
+    )
+    i, j = z3.Ints("i j")
+    at, other = after.tables[q][i], after.tables[q][j]
+    inside = z3.And(after.live(q), 0 <= i, i < after.tables_len[q])
+    run.executor.require(
+        z3.ForAll([i, j], z3.Implies(z3.And(inside, 0 <= j, j < i), at != other)), "no table repeats a block"
+    )
+    run.executor.assume(z3.ForAll([i], z3.Implies(inside, new_place(at) == i), patterns=[at]), "place")
+
+    def held(b: Any) -> Any:
+        had, has = (z3.If(s.contains(q, b), z3.IntVal(1), z3.IntVal(0)) for s in (before, after))
+        return before.held(b) - had + has
+
+    return after.with_ghosts(held=held)
+
+
+def completed(run: Run, operation: str, step: Any, using: Mapping[str, tuple[str, ...]] = MappingProxyType({})) -> None:
+    """The clauses of kvspec for an operation that was not refused, and every invariant.
+
+    using: for some obligations, the facts to try first. See `Executor.prove`.
+    """
+    for obligation in OBLIGATIONS.values():
+        for clause in obligation.steps[operation]:
+            run.prove(obligation.id, clause.__name__, clause(run.logic, step), using.get(obligation.id, ()))
+    for name, claim in invariants(step.after, goals=True).items():
+        theorem = name.split()[0]
+        run.prove(theorem, name, claim, using.get(theorem, ()))
+
+
+def unchanged(run: Run, theorem: str) -> None:
+    after = StateView(capture(run.manager))
+    run.prove(theorem, "nothing changed", post.nothing_changed(run.logic, run.before, after))
+
+
+def prove_operation(
+    cls: Any,
+    program: Callable[[Any], Any],
+    at_end: Callable[[Run], None],
+    options: dict[str, Any],
+    loops: Mapping[str, LoopRule] = MappingProxyType({}),
+) -> Iterator[Goal]:
+    """Every goal of every path of an operation. `loops`: the invariant of each loop on the way."""
+    box: dict[str, Any] = {}
+
+    def rule_of(site: str) -> Callable[[Loop, dict[str, Any]], Claims]:
+        return lambda loop, local: loops[site](box["before"].state, box["manager"], loop, local).items()
+
+    executor = Executor(hypotheses=[], invariants={site: rule_of(site) for site in loops}, **options)
+
+    def start() -> Any:
+        box["manager"] = symbolic_manager(cls)
+        state = capture(box["manager"])
+        box["before"] = StateView(state)
+        with apart():
+            for name, claim in hypotheses(state):
+                executor.assume(claim, name)
+        return program(box["manager"])
+
+    seen = 0
+    try:
+        for outcome in executor.paths(start):
+            if not outcome.ended:
+                logic = Symbolic(box["before"].state.num_blocks, marks=True)
+                at_end(Run(executor, logic, box["before"], box["manager"], outcome))
+            yield from executor.goals[seen:]
+            seen = len(executor.goals)
+    except FirstOpen:
+        yield from executor.goals[seen:]

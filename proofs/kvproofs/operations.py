@@ -1,0 +1,22 @@
+"""The operations and reads by name: how each is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kvproofs import reads
+from kvproofs.allocate import allocate
+from kvproofs.append import append
+from kvproofs.executor import Goal
+from kvproofs.free import free
+
+OPERATIONS: dict[str, Callable[[Any, dict[str, Any]], Iterator[Goal]]] = {
+    "allocate": allocate,
+    "append": append,
+    "free": free,
+    "slot": reads.slot,
+    "can_allocate": reads.can_allocate,
+    "num_cached_tokens": reads.num_cached_tokens,
+    "block_table": reads.block_table,
+}

@@ -1,0 +1,36 @@
+"""The result as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kvproofs.theorems import Theorem
+
+TRUSTED = (
+    "Z3, and CPython's semantics of what the executor does not rewrite",
+    "the executor: forking, the rewriting of loops and list displays, the rule for loops (executor, loops, rewriting)",
+    "the models of list, dict, deque, OrderedDict and of the built-in functions (containers, builtin, terms); "
+    "each is compared with the real one by tests",
+    "counting: a finite set is empty exactly if its count is 0; insertion and removal change the count by one",
+    "the axioms of theory.py and the ghosts of state.py; behind arithmetic, chains and counts stand the lemmas",
+    "(E) and (C) of the hash strategy: a key determines its parent and its tokens (SHA-256 has no collision in use)",
+    "the reading of a view: backend.py says of a state what kvspec's own view says",
+    "that the state of a manager is its nine containers, and that no two lists in them are one object",
+    "that the caller writes each token that it is given before its next call (K1)",
+)
+
+
+def table(theorems: Iterable[Theorem]) -> str:
+    """A row a theorem; under one that is not proved, the goals that are open."""
+    lines = [f"{'operation':<18} {'theorem':<10} {'goals':>5} {'seconds':>8}  verdict"]
+    for t in theorems:
+        lines.append(
+            f"{t.operation:<18} {t.name:<10} {t.goals:>5} {t.seconds:>8.1f}  {'proved' if t.proved else 'OPEN'}"
+        )
+        lines += [f"{'':>19}open: {label}" for label in t.open[:8]]
+    return "\n".join(lines)
+
+
+def trusted_base() -> str:
+    """What is taken for true without a proof."""
+    return "\ntrusted:\n" + "\n".join(f"- {item}" for item in TRUSTED) + "\n"

@@ -1,0 +1,194 @@
+"""The program's own source, compiled so that it runs on symbolic values; its text is not changed.
+
+Three things cannot be caught by a value and are rewritten in the syntax tree:
+- `for x in items: body` becomes the invariant rule, see `loops`. `break` and `return` in the body keep their
+  meaning; `continue`, `else` and `while` are not supported;
+- list displays make symbolic lists; a list comprehension that is assigned becomes a loop that appends;
+- other comprehensions and generator expressions are not supported.
+Built-in functions are replaced by ones that know symbolic values.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import inspect
+from types import ModuleType
+from typing import Any
+
+from kvproofs import builtin
+from kvproofs.errors import Unsupported
+
+
+def load(module: ModuleType, replaced: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The names of a module after running its rewritten source; `replaced` stands for names that it imports."""
+    return load_source(inspect.getsource(module), module.__name__, replaced)
+
+
+def load_source(text: str, name: str, replaced: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The same, of any text."""
+    names: dict[str, Any] = {"__name__": name, **builtin.NAMES}
+    rewritten = ast.fix_missing_locations(_Rewriter(set(replaced or ())).visit(ast.parse(text)))
+    names.update(replaced or {})
+    flags = __future__.annotations.compiler_flag
+    exec(compile(rewritten, f"<rewritten {name}>", "exec", flags=flags, dont_inherit=True), names)
+    return names
+
+
+def _assigned(body: list[ast.stmt]) -> list[str]:
+    """The local names that statements bind, wherever inside them."""
+    names = set()
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
+                names.add(node.id)
+            elif isinstance(node, ast.ExceptHandler) and node.name:
+                names.add(node.name)
+    return sorted(names)
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.expr:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+
+
+def _method(target: str, name: str, *arguments: ast.expr) -> ast.expr:
+    return ast.Call(ast.Attribute(ast.Name(target, ast.Load()), name, ast.Load()), list(arguments), [])
+
+
+_LOCALS = ast.Call(ast.Name("locals", ast.Load()), [], [])
+
+
+class _Rewriter(ast.NodeTransformer):
+    """`replaced`: imported names that are left to whoever loads the module."""
+
+    def __init__(self, replaced: set[str]) -> None:
+        self._replaced = replaced
+        self._where: list[str] = []
+        self._loops = 0
+        self._in_function = False
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        node.names = [alias for alias in node.names if (alias.asname or alias.name) not in self._replaced]
+        return node if node.names else None
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        self._where.append(node.name)
+        self.generic_visit(node)
+        self._where.pop()
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        if self._in_function:
+            return self._unsupported("a function in a function")
+        self._loops, self._in_function = 0, True
+        self._where.append(node.name)
+        node.decorator_list = [self.visit(item) for item in node.decorator_list]
+        node.body = self._block(node.body)
+        self._where.pop()
+        self._in_function = False
+        node.returns = None
+        for argument in [*node.args.args, *node.args.kwonlyargs, *node.args.posonlyargs]:
+            argument.annotation = None
+        return node
+
+    def _block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        done: list[ast.stmt] = []
+        for statement in body:
+            seen = self.visit(statement)
+            done.extend(seen if isinstance(seen, list) else [seen] if seen is not None else [])
+        return done
+
+    # --- loops ---------------------------------------------------------------------------------------------
+
+    def visit_For(self, node: ast.For) -> Any:
+        if not self._where or node.orelse or any(isinstance(n, ast.Continue) for n in ast.walk(node)):
+            return self._unsupported("a loop with else or continue")
+        self._loops += 1
+        site, loop = f"{'.'.join(self._where)}#{self._loops}", f"_loop{self._loops}"
+        changed = _assigned([node])
+        items = self.visit(node.iter)
+        body = self._block(node.body)
+        store = ast.Tuple([ast.Name(name, ast.Store()) for name in changed], ast.Store())
+        bound = ast.Tuple([ast.Constant(name) for name in changed], ast.Load())
+        enter = _call("_enter_loop_", ast.Constant(site), items, _LOCALS, bound)
+        havoc = [ast.Assign([store], _method(loop, "arbitrary", _LOCALS))] if changed else []
+        item = ast.Assign([node.target], _method(loop, "item"))
+        once = ast.For(
+            ast.Name(f"{loop}_once", ast.Store()),
+            ast.Tuple([ast.Constant(0)], ast.Load()),
+            [
+                ast.If(
+                    _method(loop, "goes_on"),
+                    [item, *body, ast.Expr(_method(loop, "end_of_body", _LOCALS))],
+                    [],
+                )
+            ],
+            [],
+        )
+        return [ast.Assign([ast.Name(loop, ast.Store())], enter), *havoc, once]
+
+    # --- displays and comprehensions -----------------------------------------------------------------------
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        if isinstance(node.value, ast.ListComp):
+            return self._comprehension(node.value, node)
+        return self.generic_visit(node)
+
+    def visit_Return(self, node: ast.Return) -> Any:
+        if isinstance(node.value, ast.ListComp):
+            return self._comprehension(node.value, node)
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        if node.value is None:
+            return node
+        if isinstance(node.value, ast.ListComp):
+            return self._comprehension(node.value, ast.Assign([node.target], node.value))
+        value = self.visit(node.value)
+        if isinstance(node.value, ast.List | ast.Dict):
+            value = _call("_typed_", ast.Constant(ast.unparse(node.annotation)), value)
+        return ast.Assign([node.target], value)
+
+    def _comprehension(self, comp: ast.ListComp, statement: Any) -> Any:
+        if len(comp.generators) != 1 or comp.generators[0].ifs:
+            return self._unsupported("a comprehension with conditions")
+        made = f"_made{self._loops + 1}"
+        append = ast.Expr(_method(made, "append", comp.elt))
+        loop = ast.For(comp.generators[0].target, comp.generators[0].iter, [append], [])
+        statement.value = ast.Name(made, ast.Load())
+        return [ast.Assign([ast.Name(made, ast.Store())], _call("_list_")), *self.visit_For(loop), statement]
+
+    def visit_List(self, node: ast.List) -> Any:
+        if not isinstance(node.ctx, ast.Load):
+            return self.generic_visit(node)
+        parts = [
+            ast.Tuple(
+                [
+                    ast.Constant(isinstance(e, ast.Starred)),
+                    self.visit(getattr(e, "value", e) if isinstance(e, ast.Starred) else e),
+                ],
+                ast.Load(),
+            )
+            for e in node.elts
+        ]
+        return _call("_list_", *parts)
+
+    def _no_expression(self, node: ast.expr) -> ast.expr:
+        return _call("_unsupported_", ast.Constant(type(node).__name__))
+
+    visit_ListComp = visit_GeneratorExp = visit_DictComp = visit_SetComp = _no_expression
+    visit_Dict = visit_Set = visit_Lambda = visit_Yield = visit_YieldFrom = visit_Await = _no_expression
+
+    def _no_statement(self, node: ast.stmt) -> ast.stmt:
+        return self._unsupported(type(node).__name__)
+
+    visit_While = visit_Global = visit_Nonlocal = visit_Match = visit_AsyncFor = visit_With = _no_statement
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        """State lives in the manager: no other object's attribute is assigned."""
+        if isinstance(node.ctx, ast.Store) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+            raise Unsupported("an attribute of something else than self is assigned")
+        return self.generic_visit(node)
+
+    def _unsupported(self, what: str) -> ast.stmt:
+        return ast.Expr(_call("_unsupported_", ast.Constant(what)))

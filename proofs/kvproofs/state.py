@@ -1,0 +1,191 @@
+"""A symbolic manager: any state that keeps the invariants, with ghosts for what the manager does not store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import z3
+
+from kvproofs import theory
+from kvproofs.containers import Counters, Deque, Dict, List, Optionals, OrderedKeys, Rows
+from kvproofs.errors import Unsupported
+from kvproofs.executor import executing
+from kvproofs.terms import BOOL, INT, KEY, SEQ, SIZE, Bool, Int, KeyTerm, lift, require
+
+CELLS = z3.ArraySort(INT, z3.ArraySort(INT, theory.CONTENT))
+
+
+@dataclass(frozen=True)
+class State:
+    """The terms of a state. The last three are ghosts.
+
+    held      for each block, the number of live tables that contain it
+    place     for each sequence and block, where in the table the block stands, if it does
+    memory    for each block and offset, the K/V content there
+    """
+
+    num_blocks: Any
+    cache_on: Any
+    num_free_blocks: Any
+    free_member: Any
+    free_stamp: Any
+    free_count: Any
+    evictable_member: Any
+    evictable_stamp: Any
+    evictable_count: Any
+    ref: Any
+    ref_positive: Any
+    hash_has: Any
+    hash_key: Any
+    map_has: Any
+    map_block: Any
+    tables_has: Any
+    tables: Any
+    tables_len: Any
+    tokens_has: Any
+    tokens: Any
+    tokens_len: Any
+    hashes_has: Any
+    hashes: Any
+    hashes_len: Any
+    cached_has: Any
+    cached: Any
+    held: Any
+    place: Any
+    memory: Any
+
+    def live(self, q: Any) -> Any:
+        return self.tables_has[q]
+
+    def holders(self, b: Any) -> Any:
+        return self.held(b)
+
+    def cell(self, b: Any, offset: Any) -> Any:
+        return self.memory(b, offset)
+
+    def contains(self, q: Any, b: Any) -> Any:
+        """The table of live sequence q contains b: it stands at its `place`."""
+        at = self.place(q, b)
+        return z3.And(self.live(q), 0 <= at, at < self.tables_len[q], self.tables[q][at] == b)
+
+    def with_ghosts(self, **ghosts: Any) -> State:
+        return replace(self, **ghosts)
+
+
+class StrategyError(Exception):
+    """What a hash strategy may raise."""
+
+
+def symbolic_hasher(parent: Any, tokens: Any, extra: Any) -> Any:
+    """Any hash strategy: it may raise; else its key stands for the parent and the tokens. See `theory`."""
+    if extra != () or not isinstance(tokens, List):
+        raise Unsupported("the hash strategy is called with something else than a parent and tokens")
+    array, start, length = tokens.snapshot()
+    require(length == SIZE, "only whole blocks are hashed")
+    if executing().fork(executing().fresh(BOOL, "strategy_raises")):
+        raise StrategyError
+    before = theory.NO_KEY if parent is None else _key(parent)
+    return KeyTerm(theory.key_of(before, theory.block_of(array, start)))
+
+
+def _key(value: Any) -> Any:
+    if not isinstance(value, KeyTerm):
+        raise Unsupported("a parent that is no key")
+    return lift(value)
+
+
+def _ordered(kind: Any, name: str) -> Any:
+    made = kind(
+        z3.Array(f"{name}_member", INT, BOOL),
+        z3.Array(f"{name}_stamp", INT, INT),
+        z3.Int(f"{name}_low"),
+        z3.Int(f"{name}_high"),
+        z3.Int(f"{name}_count"),
+    )
+    for fact in made.facts():
+        executing().assume(fact)
+    return made
+
+
+def _rows(name: str, item: Any) -> Rows:
+    return Rows(
+        z3.Array(f"{name}_has", SEQ, BOOL),
+        z3.Array(name, SEQ, z3.ArraySort(INT, item)),
+        z3.Array(f"{name}_len", SEQ, INT),
+    )
+
+
+def symbolic_manager(cls: Any) -> Any:
+    """A manager of that class in an arbitrary state; nothing is assumed of it here but what containers are."""
+    size = z3.Int("num_blocks")
+    manager = object.__new__(cls)
+    vars(manager).update(
+        num_blocks=Int(size),
+        block_size=Int(SIZE),
+        enable_prefix_cache=Bool(z3.Bool("cache_on")),
+        _hasher=symbolic_hasher,
+        _free=_ordered(Deque, "free"),
+        _evictable=_ordered(OrderedKeys, "evictable"),
+        _ref=Counters(z3.Array("ref", INT, INT), size, z3.Int("ref_positive")),
+        _block_hash=Optionals(z3.Array("hash_has", INT, BOOL), z3.Array("hash_key", INT, KEY), size),
+        _hash_to_block=Dict(z3.Array("map_has", KEY, BOOL), z3.Array("map_block", KEY, INT)),
+        _tables=_rows("tables", INT),
+        _tokens=_rows("tokens", INT),
+        _hashes=_rows("hashes", KEY),
+        _cached=Dict(z3.Array("cached_has", SEQ, BOOL), z3.Array("cached", SEQ, INT)),
+    )
+    executing().objects.append(manager)
+    return manager
+
+
+def capture(m: Any) -> State:
+    """The terms of a manager's state as it is now, with the ghosts of the state before."""
+    return State(
+        num_blocks=m.num_blocks.term,
+        cache_on=m.enable_prefix_cache.term,
+        num_free_blocks=m.num_free_blocks.term,
+        free_member=m._free.member,
+        free_stamp=m._free.stamp,
+        free_count=m._free.count,
+        evictable_member=m._evictable.member,
+        evictable_stamp=m._evictable.stamp,
+        evictable_count=m._evictable.count,
+        ref=m._ref.array,
+        ref_positive=m._ref.positive,
+        hash_has=m._block_hash.has,
+        hash_key=m._block_hash.values,
+        map_has=m._hash_to_block.has,
+        map_block=m._hash_to_block.values,
+        tables_has=m._tables.has,
+        tables=m._tables.arrays,
+        tables_len=m._tables.lengths,
+        tokens_has=m._tokens.has,
+        tokens=m._tokens.arrays,
+        tokens_len=m._tokens.lengths,
+        hashes_has=m._hashes.has,
+        hashes=m._hashes.arrays,
+        hashes_len=m._hashes.lengths,
+        cached_has=m._cached.has,
+        cached=m._cached.values,
+        held=z3.Function("held", INT, INT),
+        place=z3.Function("place", SEQ, INT, INT),
+        memory=z3.Function("memory", INT, INT, theory.CONTENT),
+    )
+
+
+def ghost_definitions(s: State) -> list[Any]:
+    """`place` finds what a table contains, once (I7); `held` counts tables. The facts on counting are lemmas."""
+    q, r = z3.Consts("q r", SEQ)
+    i, j, b = z3.Ints("i j b")
+    at_i, at_j = s.tables[q][i], s.tables[r][j]
+    in_q = z3.And(s.live(q), 0 <= i, i < s.tables_len[q])
+    in_r = z3.And(s.live(r), 0 <= j, j < s.tables_len[r])
+    two = z3.MultiPattern(at_i, at_j)
+    return [
+        z3.ForAll([q, i], z3.Implies(in_q, z3.And(s.place(q, at_i) == i, s.held(at_i) >= 1)), patterns=[at_i]),
+        z3.ForAll(
+            [q, r, i, j], z3.Implies(z3.And(in_q, in_r, q != r, at_i == at_j), s.held(at_i) >= 2), patterns=[two]
+        ),
+        z3.ForAll([b], s.held(b) >= 0, patterns=[s.held(b)]),
+    ]

@@ -1,0 +1,9 @@
+# z3's own annotations make each term one of twenty classes, and no operator exists in all of them.
+from typing import Any
+
+class ExprRef:
+    def __getattr__(self, name: str) -> Any: ...
+
+class ArithRef(ExprRef): ...
+
+def __getattr__(name: str) -> Any: ...
