@@ -73,7 +73,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         self._where.append(node.name)
-        self.generic_visit(node)
+        # Only methods run on symbolic values; a constant of the class is made by Python itself.
+        node.body = [self.visit(item) if isinstance(item, ast.FunctionDef) else item for item in node.body]
         self._where.pop()
         return node
 
