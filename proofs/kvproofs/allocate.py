@@ -314,6 +314,7 @@ def _hints(run: Run, after: State) -> None:
     hit, taken, full = w.hit(b, RUN), w.taken(b), div(LENGTH)
     h, r, i, o = z3.Const("h", KEY), z3.Const("r", SEQ), z3.Int("i"), z3.Int("o")
     shared = before.tables[r][j]
+    place = theory.depth(key(j)) - 1
     carries = z3.And(after.hash_has[table[j]], after.hash_key[table[j]] == key(j))
     row, here = after.tokens[SEQ_ID], times(j) + o
     at = theory.depth(h) - 1
@@ -385,6 +386,7 @@ def _hints(run: Run, after: State) -> None:
             ),
             patterns=[theory.about_key(h)],
         ),
+        "each key is as deep as its place": _all(j, 0, full, z3.And(place == j, table[place] == table[j]), key(j)),
         "each key of the prompt is mapped": _all(
             j,
             RUN,
@@ -479,6 +481,7 @@ _USING = {
         "I1", "I2", "place", "table: it covers", "table: each", "table: the hits carried", f"{_TAKE}: keys", _REGISTER,
     ),
     "new full blocks carry the keys of the prompt": ("table: it covers", f"{_TAKE}: the table", _REGISTER),
+    "each key is as deep as its place": ("identity: the depth",),
     "its full blocks carry the keys of the prompt": ("table: the hits carry", "table: new full"),
     "a last one that is not full carries none": ("I1", "I2", "place", "table:", _TAKE, _REGISTER),
     "other blocks keep theirs": ("table:", _TAKE, _REGISTER),
@@ -489,7 +492,7 @@ _USING = {
         "I3", "identity", "place", "table: all", "table: nothing", "table: the hits", "table: its full",
         "table: other blocks keep", "table: what is mapped",
     ),
-    "each key of the prompt is mapped": ("identity: the depth", "table: what is mapped was"),
+    "each key of the prompt is mapped": ("table: each key", "table: what is mapped was"),
     "no table held what was taken": ("I1", "I2", "I4", "N2", "ghost"),
     "a shared block stands at one place": ("I6", "I7", "O5", "N2", "N3", "ghost", "identity", "place", "table:"),
     "hits hold the content of their keys": (
