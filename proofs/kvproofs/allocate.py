@@ -314,6 +314,8 @@ def _hints(run: Run, after: State) -> None:
     hit, taken, full = w.hit(b, RUN), w.taken(b), div(LENGTH)
     h, r, i, o = z3.Const("h", KEY), z3.Const("r", SEQ), z3.Int("i"), z3.Int("o")
     shared = before.tables[r][j]
+    place = theory.depth(key(j)) - 1
+    carries = z3.And(after.hash_has[table[j]], after.hash_key[table[j]] == key(j))
     row, here = after.tokens[SEQ_ID], times(j) + o
     at = theory.depth(h) - 1
 
@@ -327,6 +329,7 @@ def _hints(run: Run, after: State) -> None:
         return z3.ForAll([b], z3.Implies(theory.about(b), claim), patterns=[theory.about(b)])
 
     for label, claim in {
+        "it covers the prompt": count == div(LENGTH + SIZE - 1),
         "the table begins with the hits": _all(j, 0, RUN, table[j] == w.hits.array[j], w.hits.array[j]),
         "each at its depth": _all(j, 0, RUN, w.hit(table[j], RUN), table[j]),
         "then comes what was taken": _all(j, RUN, count, w.taken(table[j]), table[j]),
@@ -338,9 +341,12 @@ def _hints(run: Run, after: State) -> None:
         "the hits carried the keys of the prompt": _all(
             j, 0, RUN, z3.And(before.hash_has[table[j]], before.hash_key[table[j]] == key(j)), table[j]
         ),
+        "the hits carry the keys of the prompt": _all(j, 0, RUN, carries, table[j]),
+        "new full blocks carry the keys of the prompt": z3.Implies(
+            before.cache_on, _all(j, RUN, full, carries, table[j])
+        ),
         "its full blocks carry the keys of the prompt": z3.Implies(
-            before.cache_on,
-            _all(j, 0, full, z3.And(after.hash_has[table[j]], after.hash_key[table[j]] == key(j)), table[j]),
+            before.cache_on, _all(j, 0, full, carries, table[j])
         ),
         "a last one that is not full carries none": z3.And(
             _all(j, full, count, z3.Not(after.hash_has[table[j]]), table[j]),
@@ -380,6 +386,7 @@ def _hints(run: Run, after: State) -> None:
             ),
             patterns=[theory.about_key(h)],
         ),
+        "each key is as deep as its place": _all(j, 0, full, z3.And(place == j, table[place] == table[j]), key(j)),
         "each key of the prompt is mapped": _all(
             j,
             RUN,
@@ -466,11 +473,16 @@ def _hints(run: Run, after: State) -> None:
 
 _TAKE, _REGISTER = "BlockManager.allocate#3", "BlockManager.allocate#4"
 _USING = {
-    "hits are in the table": ("place", "table:"),
+    "hits are in the table": ("place", "table: the table", "table: it covers"),
     "what was taken stands where it was appended": (_TAKE,),
-    "and is in the table": ("place", "table:"),
+    "and is in the table": ("place", "table: what was taken"),
     "nothing else is": ("place", "table:"),
-    "its full blocks carry the keys of the prompt": ("I1", "I2", "place", "table:", _TAKE, _REGISTER),
+    "the hits carry the keys of the prompt": (
+        "I1", "I2", "place", "table: it covers", "table: each", "table: the hits carried", f"{_TAKE}: keys", _REGISTER,
+    ),
+    "new full blocks carry the keys of the prompt": ("table: it covers", f"{_TAKE}: the table", _REGISTER),
+    "each key is as deep as its place": ("identity: the depth",),
+    "its full blocks carry the keys of the prompt": ("table: the hits carry", "table: new full"),
     "a last one that is not full carries none": ("I1", "I2", "place", "table:", _TAKE, _REGISTER),
     "other blocks keep theirs": ("table:", _TAKE, _REGISTER),
     "what is mapped was mapped, or is a key of the prompt": (
@@ -480,24 +492,38 @@ _USING = {
         "I3", "identity", "place", "table: all", "table: nothing", "table: the hits", "table: its full",
         "table: other blocks keep", "table: what is mapped",
     ),
-    "each key of the prompt is mapped": ("identity", "table:"),
+    "each key of the prompt is mapped": ("table: each key", "table: what is mapped was"),
     "no table held what was taken": ("I1", "I2", "I4", "N2", "ghost"),
     "a shared block stands at one place": ("I6", "I7", "O5", "N2", "N3", "ghost", "identity", "place", "table:"),
-    "hits hold the content of their keys": ("N2", "N5", "place", "table:"),
-    "which is the prefix of the prompt": ("identity", "the tokens", "table:"),
-    "the rest is written": ("place", "table:"),
-    "a new full block holds its tokens": ("identity", "the tokens", "place", "table:"),
-    "other blocks hold what they held": ("place", "table:"),
+    "hits hold the content of their keys": (
+        "N2", "N5", "place", "table: it covers", "table: all", "table: the hits carried",
+    ),
+    "which is the prefix of the prompt": ("identity", "the tokens", "table: hits hold"),
+    "the rest is written": ("place", "table: it covers"),
+    "a new full block holds its tokens": ("identity: a key determines what", "place", "table: it covers"),
+    "other blocks hold what they held": ("place", "table: nothing", "table: then", "table: it covers"),
 }  # fmt: skip
 """What each of these goals follows from. See `Executor.prove`."""
 
 _CLAUSES_USING = {
     "I3": ("table:",),
     "I7": ("I6", "I7", "N1", "N3", "O5", "BlockManager._hash_chain", "ghost", "identity", "no ", "place", "table:"),
-    "K1": ("K1", "N1", "N2", "O5", "no ", "place", "table:"),
+    "K1": (
+        "K1",
+        "N1",
+        "N2",
+        "O5",
+        "no ",
+        "place",
+        "table: it",
+        "table: no",
+        "table: the rest",
+        "table: which",
+        "table: other",
+    ),
     "N5": ("N2", "N5", "place", "table:"),
     "O8": ("N1", "BlockManager._hash_chain", "cached", "identity", "no ", "place", "table:"),
-}
+}  # fmt: skip
 
 LOOPS = {
     "check_tokens#1": check_loop,

@@ -48,8 +48,8 @@ def hypotheses(state: State) -> Iterator[tuple[str, Any]]:
     """The state before: it keeps every invariant, and its ghosts are what they are defined to be."""
     for claim in [*theory.ARITHMETIC.values(), *marks(state), state.num_blocks >= 1]:
         yield "", claim
-    for claim in theory.IDENTITY.values():
-        yield "identity", claim
+    for name, claim in theory.IDENTITY.items():
+        yield f"identity: {name}", claim
     for claim in ghost_definitions(state):
         yield "ghost", claim
     for name, claim in invariants(StateView(state)).items():
