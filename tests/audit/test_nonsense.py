@@ -39,7 +39,7 @@ CASES: list[Case] = [
     ("slot", lambda slot: float(slot), "O5", ".0"),
     ("slot", lambda slot: Array([slot]), "O5", "not 'array(["),
     ("can_allocate", lambda fits: None, "O3", "not None"),
-    ("can_allocate", lambda fits: 2 + int(fits), "O3", "to be True, not 3"),
+    ("can_allocate", lambda fits: 2 + int(fits), "O3", "to be False, not 2"),
     ("can_allocate", lambda fits: "yes", "O3", "not 'yes'"),
     ("can_allocate", lambda fits: Array([fits]), "O3", "not 'array("),
     ("num_free_blocks", lambda count: None, "I8", "not None"),
