@@ -39,7 +39,7 @@ CASES: list[Case] = [
     ("slot", lambda slot: float(slot), "O5", ".0"),
     ("slot", lambda slot: Array([slot]), "O5", "not 'array(["),
     ("can_allocate", lambda fits: None, "O3", "not None"),
-    ("can_allocate", lambda fits: int(fits), "O3", "to be False, not 0"),
+    ("can_allocate", lambda fits: 2 + int(fits), "O3", "to be False, not 2"),
     ("can_allocate", lambda fits: "yes", "O3", "not 'yes'"),
     ("can_allocate", lambda fits: Array([fits]), "O3", "not 'array("),
     ("num_free_blocks", lambda count: None, "I8", "not None"),
@@ -85,6 +85,7 @@ NUMBERS: list[tuple[str, Callable[[Any], Any]]] = [
     ("slot", Int64),
     ("num_free_blocks", Int64),
     ("num_cached_tokens", Int64),
+    ("can_allocate", int),
 ]
 
 
