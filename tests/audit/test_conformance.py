@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from audit.auditing import audit, audited, row, same, target_of
-from second.manager import LifoManager, SecondManager
 
+from audit.auditing import audit, audited, row, same, target_of
 from kvaudit.api import ApiTarget
 from kvaudit.protocol import Failed, Operation, Outcome, Pool
 from kvaudit.report import CONFORMS, HOLDS, VIOLATED, VIOLATION
 from kvaudit.targets import TargetSpec
+from second.manager import LifoManager, SecondManager
 
 
 @pytest.mark.parametrize("black_box", [False, True], ids=["observe", "black box"])

@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from audit.auditing import audit, audited, row, target_of
-from mutants import MUTANTS, Mutant
 
+from audit.auditing import audit, audited, row, target_of
 from kvaudit.breach import gravest
 from kvaudit.execution import play
 from kvaudit.profiles import SEED
 from kvaudit.report import HOLDS, VIOLATED, VIOLATION
 from kvaudit.targets import TargetSpec
 from kvaudit.trace import read_trace
+from mutants import MUTANTS, Mutant
 
 LEGAL = [mutant for mutant in MUTANTS if not mutant.misuse]
 MISUSE = [mutant for mutant in MUTANTS if mutant.misuse]

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
-from spec.walks import Stride, walk
-
 from kvspec.identity import identity
 from kvspec.ledger import Ledger, Sequence
 from kvspec.logic import Finite, LedgerView, Transition
 from kvspec.obligations import OBLIGATIONS, broken_by_state, broken_by_step
+from spec.walks import Stride, walk
 
 WITHOUT_LEDGER_CLAUSES = {"O3", "O10", "O11"}  # answers of reads, and misuse: tests/spec/test_reads.py, tests/audit
 MEMORY = {"K1"}  # speaks of the memory beside the ledger
