@@ -27,9 +27,6 @@ DECLARED: dict[str, frozenset[str]] = {
     "lemmas": frozenset({"arithmetic", "identities", "counting"}),
 }
 
-OPEN: frozenset[tuple[str, str]] = frozenset()
-"""Declared theorems of which it is known that they do not close yet. The result stays a failure."""
-
 
 @dataclass(frozen=True)
 class Theorem:
