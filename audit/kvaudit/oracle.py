@@ -226,7 +226,7 @@ class Oracle:
         """Compare everything observable, the reads, and the memory. What is broken already is not looked at again."""
         seen = self._observed(outcomes[-1], breaches)
         if seen is not None and not breaches:
-            self._compare(op, before, refused, seen, breaches)
+            self._compare(op, refused, seen, breaches)
             if seen.state is not None:
                 self._compare_ledger(op, before, refused, step, seen.state, seen.num_free_blocks, breaches)
         if not breaches:
@@ -245,7 +245,7 @@ class Oracle:
         """The number of cached tokens that the target gives for a new sequence."""
         return outcome.cached.get(seq) if isinstance(outcome, Observed) and outcome.cached is not None else None
 
-    def _compare(self, op: Mutation, before: Ledger, refused: bool, seen: Observed, breaches: list[Breach]) -> None:
+    def _compare(self, op: Mutation, refused: bool, seen: Observed, breaches: list[Breach]) -> None:
         after = self.ledger
         free = seen.num_free_blocks
         if "num_free_blocks" in self._capabilities and (type(free) is not int or free != after.num_free_blocks):

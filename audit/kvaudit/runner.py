@@ -49,7 +49,7 @@ from kvaudit.report import (
 )
 from kvaudit.shrink import MAX_PLAYS, shrink
 from kvaudit.targets import Target, TargetSpec
-from kvaudit.trace import FORMAT, TraceHeader, read_trace, write_trace
+from kvaudit.trace import FORMAT, TraceHeader, keep_trace, read_trace
 from kvaudit.tracker import Tracker
 from kvspec import SPEC_VERSION
 from kvspec.obligations import LEDGER, OBLIGATIONS
@@ -326,7 +326,8 @@ class Audit(Driver):
         pool, scenario = execution.pool, execution.scenario
         digest = hashlib.sha256(msgspec.json.encode((pool, scenario.program))).hexdigest()[:8]
         name = f"{main.obligation}-{digest}"
-        trace = self._save(name, main, scenario)
+        header = TraceHeader(FORMAT, scenario.pool, self._spec.text, self._profile.name, main.obligation)
+        trace = keep_trace(self._options.failures, name, header, scenario)
         return Finding(
             id=name,
             obligation=main.obligation,
@@ -341,17 +342,6 @@ class Audit(Driver):
             trace=str(trace) if trace is not None else None,
             reproduce=self._reproduce(trace),
         )
-
-    def _save(self, name: str, main: Breach, scenario: Scenario) -> Path | None:
-        if self._options.failures is None:
-            return None
-        path = self._options.failures / name / "trace.jsonl"
-        header = TraceHeader(FORMAT, scenario.pool, self._spec.text, self._profile.name, main.obligation)
-        try:
-            write_trace(path, header, scenario)
-        except OSError:
-            return None  # the finding is shown all the same; a seed is then the reproducer
-        return path
 
     def _reproduce(self, trace: Path | None) -> str:
         flags = self._spec.flags()

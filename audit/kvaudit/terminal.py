@@ -40,15 +40,7 @@ class Terminal:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._bar = Bar(
-            TextColumn("[dim]{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[done]}"),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        self._bar = progress_bar(console)
         self._task = self._bar.add_task("starting", total=None, done="")
 
     def __enter__(self) -> Terminal:
@@ -81,6 +73,20 @@ class Terminal:
             total=100,
             done=f"{event.steps:,} steps, {rate:,.0f}/s{found}",
         )
+
+
+def progress_bar(console: Console, *, auto_refresh: bool = True) -> Bar:
+    """A bar that is gone when it ends; its tasks have a field `done`. Without `auto_refresh` it has no thread."""
+    return Bar(
+        TextColumn("[dim]{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[done]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        auto_refresh=auto_refresh,
+        disable=not console.is_terminal,
+    )
 
 
 def _header(header: Header) -> RenderableType:

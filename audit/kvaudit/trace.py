@@ -41,6 +41,21 @@ def write_trace(path: Path, header: TraceHeader, scenario: Scenario) -> None:
     path.write_bytes(b"\n".join(lines) + b"\n")
 
 
+def keep_trace(folder: Path | None, name: str, header: TraceHeader, scenario: Scenario) -> Path | None:
+    """Write the trace of a finding under its name. None if there is no folder, or it cannot be written.
+
+    The finding is shown all the same.
+    """
+    if folder is None:
+        return None
+    path = folder / name / "trace.jsonl"
+    try:
+        write_trace(path, header, scenario)
+    except OSError:
+        return None
+    return path
+
+
 def read_trace(path: Path) -> tuple[TraceHeader, Scenario]:
     """Read a trace. Raises UsageError naming the line that is wrong."""
     try:

@@ -16,7 +16,7 @@ from kvaudit.explore.probes import reads, wrong_read
 from kvaudit.protocol import Pool, Program
 from kvaudit.report import Finding, StepShown
 from kvaudit.runner import details_of, shown
-from kvaudit.trace import FORMAT, TraceHeader, write_trace
+from kvaudit.trace import FORMAT, TraceHeader, keep_trace
 from kvspec.obligations import OBLIGATIONS
 
 
@@ -46,7 +46,8 @@ def _finding(job: Job, execution: Execution, breaches: tuple[Breach, ...], more:
     pool, scenario = execution.pool, execution.scenario
     digest = hashlib.sha256(msgspec.json.encode((pool, scenario.program))).hexdigest()[:8]
     name = f"{main.obligation}-{digest}"
-    trace = _save(job, name, main, scenario) if not more else None  # a trace has no reads
+    header = TraceHeader(FORMAT, scenario.pool, job.spec.text, job.profile.name, main.obligation)
+    trace = keep_trace(job.options.failures, name, header, scenario) if not more else None  # a trace has no reads
     return Finding(
         id=name,
         obligation=main.obligation,
@@ -61,18 +62,6 @@ def _finding(job: Job, execution: Execution, breaches: tuple[Breach, ...], more:
         trace=str(trace) if trace is not None else None,
         reproduce=_reproduce(job, pool, trace),
     )
-
-
-def _save(job: Job, name: str, main: Breach, scenario: Scenario) -> Path | None:
-    if job.options.failures is None:
-        return None
-    path = job.options.failures / name / "trace.jsonl"
-    header = TraceHeader(FORMAT, scenario.pool, job.spec.text, job.profile.name, main.obligation)
-    try:
-        write_trace(path, header, scenario)
-    except OSError:
-        return None  # the finding is shown all the same
-    return path
 
 
 def _reproduce(job: Job, pool: Pool, trace: Path | None) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
 from kvaudit.explore.job import Job, Tick
 from kvaudit.explore.report import EXHAUSTIVE, Explored, PoolSearched
 from kvaudit.report import CONFORMS, VERDICTS, VIOLATION, Finding
-from kvaudit.terminal import finding_shown
+from kvaudit.terminal import finding_shown, progress_bar
 from kvaudit.words import count
 
 _EVERY_S = 0.1
@@ -23,16 +21,7 @@ class Terminal:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._shown_at = 0.0
-        self._bar = Bar(
-            TextColumn("[dim]{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[done]}"),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            auto_refresh=False,
-            disable=not console.is_terminal,
-        )
+        self._bar = progress_bar(console, auto_refresh=False)
         self._task = self._bar.add_task("starting", total=None, done="")
 
     def __enter__(self) -> Terminal:
