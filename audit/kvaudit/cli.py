@@ -251,6 +251,31 @@ def fetch(
 
 
 @app.command()
+def matrix(
+    results: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="What --json of run, explore or kvproofs wrote.", show_default=False),
+    ],
+    json: Annotated[
+        str | None,
+        typer.Option(
+            "--json", metavar="FILE", help="Write the matrix as JSON; - is standard output.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Show what supports each obligation: fuzz, exhaustive search, proof, CrossHair, planted bugs."""
+    from kvaudit import matrix as assurance
+    from kvaudit.evidence import read_matrix
+
+    read = read_matrix(results)
+    with _json_file(json) as file:
+        assurance.show(read, Console(stderr=json == "-"))
+        if file is not None:
+            file.write(msgspec.json.format(msgspec.json.encode(read), indent=2) + b"\n")
+    raise typer.Exit(assurance.exit_code(read))
+
+
+@app.command()
 def obligations(
     name: Annotated[str | None, typer.Argument(metavar="[ID]", help="Only this one.", show_default=False)] = None,
 ) -> None:
