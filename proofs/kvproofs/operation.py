@@ -163,12 +163,20 @@ def prove_operation(
                 executor.assume(claim, name)
         return program(box["manager"])
 
+    def finished(outcome: Outcome) -> None:
+        logic = Symbolic(box["before"].state.num_blocks, marks=True)
+        at_end(Run(executor, logic, box["before"], box["manager"], outcome))
+
+    return goals_of(executor, start, finished)
+
+
+def goals_of(executor: Executor, program: Callable[[], Any], at_end: Callable[[Outcome], None]) -> Iterator[Goal]:
+    """The goals of every path of a program, those that `at_end` puts at the end of each among them."""
     seen = 0
     try:
-        for outcome in executor.paths(start):
+        for outcome in executor.paths(program):
             if not outcome.ended:
-                logic = Symbolic(box["before"].state.num_blocks, marks=True)
-                at_end(Run(executor, logic, box["before"], box["manager"], outcome))
+                at_end(outcome)
             yield from executor.goals[seen:]
             seen = len(executor.goals)
     except FirstOpen:

@@ -17,6 +17,7 @@ _INVARIANTS = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "O5", "O9", "K1",
 EXECUTION = "execution"
 
 DECLARED: dict[str, frozenset[str]] = {
+    "init": frozenset({*_INVARIANTS, "O10", "empty", "state"}),
     "allocate": frozenset({*_INVARIANTS, "O1", "O2", "O3", "O4", "O6", "O8", "O10", "O11", "K2", EXECUTION}),
     "append": frozenset({*_INVARIANTS, "O1", "O2", "O4", "O6", "O8", "O10", "K2", EXECUTION}),
     "free": frozenset({*_INVARIANTS, "O1", "O2", "O7", "O10", EXECUTION}),
