@@ -43,13 +43,15 @@ _USING = {
 """What each of these obligations follows from. See `Executor.prove`."""
 
 
+def begin(manager: Any) -> Any:
+    """The call, after saying what is meant by the run of hits."""
+    for claim in definitions(capture(manager)):
+        executing().assume(claim)
+    return manager.allocate(SeqTerm(SEQ_ID), Prompt())
+
+
 def allocate(cls: Any, options: dict[str, Any]) -> Iterator[Goal]:
     """allocate, with any sequence id and any iterable for a prompt."""
-
-    def program(manager: Any) -> Any:
-        for claim in definitions(capture(manager)):
-            executing().assume(claim)
-        return manager.allocate(SeqTerm(SEQ_ID), Prompt())
 
     def at_end(run: Run) -> None:
         if isinstance(run.outcome.error, IterationError):
@@ -60,15 +62,16 @@ def allocate(cls: Any, options: dict[str, Any]) -> Iterator[Goal]:
         if not answered(run, legal, (errors.SequenceExists, errors.InvalidArgument)):
             return
         if run.outcome.error is not None:
-            refused(run, "allocate", _step(run, capture(run.manager), refused=True))
+            refused(run, "allocate", step(run, capture(run.manager), refused=True))
             run.prove("O3", "refused: can_allocate says False", div(LENGTH + SIZE - 1) > before.num_free_blocks)
             return
         _allocated(run)
 
-    return prove_operation(cls, program, at_end, options, allocate_reading.LOOPS | allocate_writing.LOOPS)
+    return prove_operation(cls, begin, at_end, options, allocate_reading.LOOPS | allocate_writing.LOOPS)
 
 
-def _step(run: Run, after: State, **answer: Any) -> Any:
+def step(run: Run, after: State, **answer: Any) -> Any:
+    """The transition from the state before the call to one after it."""
     return Step(run.before, StateView(after), SeqTerm(SEQ_ID), (PROMPT, LENGTH), run=RUN, idle=idle(RUN), **answer)
 
 
@@ -79,7 +82,7 @@ def _allocated(run: Run) -> None:
     array, start, length = result.snapshot()
     run.prove("O5", "the answer begins at its begin", start == 0)
     answer = {"result": (array, length)}
-    run.executor.require(lift(post.others_unchanged(run.logic, _step(run, after, **answer))), "no other table changes")
+    run.executor.require(lift(post.others_unchanged(run.logic, step(run, after, **answer))), "no other table changes")
     row = after.tokens[SEQ_ID]
     run.executor.require(between(j, 0, LENGTH, row[j] == PROMPT[j]), "the tokens are the prompt")
     for fact in theory.agreement(row, PROMPT, LENGTH):
@@ -87,7 +90,7 @@ def _allocated(run: Run) -> None:
     run.executor.require(div(times(RUN)) == RUN, "cached counts the hits")
     ghost = ghosts_after(run, after, SEQ_ID, _memory(run.before.state, after))
     prove_table(run, ghost)
-    completed(run, "allocate", _step(run, ghost, **answer), _USING)
+    completed(run, "allocate", step(run, ghost, **answer), _USING)
 
 
 def _memory(before: State, after: State) -> Callable[[Any, Any], Any]:

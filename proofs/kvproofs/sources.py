@@ -50,6 +50,11 @@ def variant(*edits: tuple[str, str]) -> Any:
         if text.count(old) != 1:
             raise ValueError(f"the source of kvblocks has not exactly one {old!r}")
         text = text.replace(old, new)
+    return class_of(text)
+
+
+def class_of(text: str) -> Any:
+    """BlockManager of a text."""
     return load_source(text, "kvblocks.manager", imported())["BlockManager"]
 
 
