@@ -1,0 +1,166 @@
+"""Every symbolic path of every operation is followed by a concrete call on a reachable state.
+
+`python -m proofs.witnesses [--json FILE] [OPERATION...]`, in tests/, goes through the states of small pools and what a
+caller may do there, or may not, until each path of the list is met. The exit status is 1 if a path is met by none
+and `UNMET` does not say why, or if anything on a path is not as the proof says; see `following`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kvaudit.explore.subject import operation as specified
+from kvaudit.protocol import Allocate, Append, Free, Mutation
+from kvproofs.operations import OPERATIONS
+from kvspec.operations import OutOfBlocks
+from proofs.calls import Call, Place, calls, manager_at, reached
+from proofs.paths import Decisions, listing
+from proofs.replaying import follow
+
+POOLS = (
+    (1, 1, True),
+    (2, 1, True),
+    (1, 3, True),
+    (2, 2, True),
+    (2, 2, False),
+    (1, 3, False),
+    (3, 1, True),
+    (3, 2, True),
+)
+"""Blocks, block size, cache."""
+
+UNMET: dict[tuple[str, str], str] = {}
+"""Paths, by operation and decisions, that no call follows, and why."""
+
+
+@dataclass
+class Witnesses:
+    """What was found of one operation: for each path its end and the first call that follows it."""
+
+    operation: str
+    paths: dict[Decisions, str]
+    found: dict[Decisions, tuple[tuple[int, int, bool], Place, Call]] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    calls: int = 0
+    facts: int = 0
+    goals: int = 0
+
+    @property
+    def unmet(self) -> list[Decisions]:
+        return [path for path in self.paths if path not in self.found]
+
+
+def written(path: Decisions) -> str:
+    """A path in a word: 1 where a condition was true."""
+    return "".join("01"[decision] for decision in path)
+
+
+def candidates(pools: tuple[tuple[int, int, bool], ...], operation: str) -> Iterator[tuple[Any, Place, Call]]:
+    """Calls on reachable states, few of those that look alike."""
+    alike: Counter[Any] = Counter()
+    for pool in pools:
+        for place in reached(*pool):
+            for call in calls(place, operation):
+                looks = _looks(place, call)
+                alike[looks] += 1
+                if alike[looks] <= 2:
+                    yield pool, place, call
+
+
+def _looks(place: Place, call: Call) -> Any:
+    """What distinguishes a call for a first selection: how it ends, and what it does to the pool."""
+    real = manager_at(place, call)
+    try:
+        call.on(real)
+        end = "answer"
+    except Exception as error:
+        end = type(error).__name__
+    op: Mutation | None = None
+    if end == "answer" and call.operation in ("allocate", "append", "free"):
+        op = {"allocate": Allocate, "append": Append, "free": Free}[call.operation](
+            *((call.seq,) if call.operation == "free" else (call.seq, call.argument))
+        )
+    changed: Any = ()
+    if op is not None:
+        try:
+            step = specified(place.ledger, op)
+            still_mapped = any(h in place.ledger.hash_to_block for _, h in step.change.evicted)
+            changed = (still_mapped, *(min(len(part), 2) for part in step.change))
+        except OutOfBlocks:
+            pass
+    misuse = repr(call.argument) if end in ("InvalidArgument", "PositionOutOfRange") else ""
+    record = place.ledger.sequences.get(call.seq)
+    partial = record is not None and len(record.tokens) % place.ledger.block_size != 0
+    raises = (call.iteration_raises >= 0, min(call.strategy_raises, 1))
+    return (place.ledger.enable_prefix_cache, bool(place.ledger.free), end, changed, misuse, raises, partial,
+            len(call.prompt) > place.ledger.block_size)  # fmt: skip
+
+
+def witnesses(operation: str, pools: tuple[tuple[int, int, bool], ...] = POOLS) -> Witnesses:
+    """Go through the candidates until each path is met."""
+    found = Witnesses(operation, dict(listing(operation).listed))
+    for pool, place, call in candidates(pools, operation):
+        if not found.unmet:
+            break
+        followed = follow(place, call, lambda path: path not in found.found)
+        found.calls += 1
+        found.facts += followed.facts
+        found.goals += followed.claims
+        found.wrong += [f"{pool} {place.ledger} {call}: {text}" for text in followed.wrong]
+        for path, end in followed.paths.items():
+            if found.paths.get(path) != end:
+                found.wrong.append(f"{call}: follows {written(path)}, {end}, which is not in the list")
+            found.found.setdefault(path, (pool, place, call))
+    return found
+
+
+def _dumped(found: Witnesses) -> dict[str, Any]:
+    return {
+        "operation": found.operation,
+        "calls": found.calls,
+        "facts": found.facts,
+        "goals": found.goals,
+        "wrong": found.wrong,
+        "paths": [
+            {"path": written(path), "end": end, "met_by": str(found.found[path][2]) if path in found.found else None}
+            for path, end in found.paths.items()
+        ],
+    }
+
+
+def main(arguments: list[str]) -> int:
+    target = None
+    if arguments[:1] == ["--json"]:
+        target, arguments = Path(arguments[1]), arguments[2:]
+    rows = []
+    print(f"{'operation':<18} {'paths':>5} {'met':>5} {'calls':>6} {'facts':>7} {'goals':>6} {'wrong':>6}")
+    status = 0
+    for name in arguments or OPERATIONS:
+        found = witnesses(name)
+        rows.append(_dumped(found))
+        met = len(found.paths) - len(found.unmet)
+        print(
+            f"{name:<18} {len(found.paths):>5} {met:>5} {found.calls:>6} {found.facts:>7} {found.goals:>6} "
+            f"{len(found.wrong):>6}",
+            flush=True,
+        )
+        for path in found.unmet:
+            reason = UNMET.get((name, written(path)), "NO REASON GIVEN")
+            print(f"    not met: {written(path)} ({found.paths[path]}): {reason}")
+            status |= reason == "NO REASON GIVEN"
+        for text in found.wrong[:5]:
+            print(f"    wrong: {text[:600]}")
+        status |= bool(found.wrong)
+    if target is not None:
+        target.write_text(json.dumps(rows, indent=1) + "\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
