@@ -70,6 +70,10 @@ def _written(memory: Memory, after: Ledger, op: Mutation) -> Memory:
     }
 
 
+CALLED = ("allocate", "append", "free", "slot", "can_allocate", "num_cached_tokens", "block_table")
+"""The operations and reads: what is called on a state."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One call: a method, the id of the sequence, and its argument: a prompt, a token, a position or a number.

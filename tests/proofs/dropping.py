@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,13 +19,11 @@ from typing import Any
 import z3
 
 from kvproofs import sources, theory
-from kvproofs.errors import Restart
-from kvproofs.executor import Executor, Goal, Outcome
+from kvproofs.executor import Executor, Goal
 from kvproofs.invariants import STRUCTURAL
 from kvproofs.operations import OPERATIONS
 from kvproofs.theorems import DECLARED, EXECUTION
 from kvspec.obligations import OBLIGATIONS
-from proofs.paths import listing
 
 STAGES = (
     ("can_allocate", False), ("block_table", False), ("num_cached_tokens", False), ("slot", False),
@@ -61,14 +59,6 @@ class Without(Executor):
 
     dropped: str = ""
     only: str = ""  # the one theorem whose goals are put to Z3, if not all
-
-    def paths(self, program: Callable[[], Any]) -> Iterator[Outcome]:
-        """What the loops change is known from the proof with all hypotheses, unless another path shows more."""
-        try:
-            self._exploring = False
-            yield from self._paths(program)
-        except Restart:
-            yield from super().paths(program)
 
     def _begin(self, forced: list[bool], todo: list[list[bool]]) -> None:
         super()._begin(forced, todo)
@@ -115,8 +105,7 @@ def first_open(hypothesis: str, operation: str, theorem: str = "") -> Goal | Non
 
     Costs up to the proof of the operation.
     """
-    changed = {site: dict(sorts) for site, sorts in listing(operation).changed.items()}
-    executor = partial(Without, dropped=hypothesis, only=theorem, changed=changed)
+    executor = partial(Without, dropped=hypothesis, only=theorem)
     goals = OPERATIONS[operation](sources.manager_class(), {"executor": executor, "stop_at_open": True})
     return next((goal for goal in goals if not goal.proved), None)
 

@@ -232,14 +232,9 @@ class Standing(Loop):
         raise AssertionError(f"a loop changes a {type(container).__name__} that has no name")
 
 
-def manager_class(loop: Any, **replaced: Any) -> Any:
-    """kvblocks' manager, rewritten, with loops of that kind."""
-    names = {"_enter_loop_": loop, **replaced}
-    arithmetic = load(kvblocks.arithmetic, names)
-    imported = {name: arithmetic[name] for name in sources.arithmetic()}
-    return load(kvblocks.manager, {**imported, **names})["BlockManager"]
-
-
 @cache
 def rewritten(loop: Any) -> Any:
-    return manager_class(loop)
+    """kvblocks' manager for symbolic values, with loops of that kind."""
+    arithmetic = load(kvblocks.arithmetic, {"_enter_loop_": loop})
+    imported = {name: arithmetic.get(name, stand_in) for name, stand_in in sources.imported().items()}
+    return load(kvblocks.manager, {**imported, "_enter_loop_": loop})["BlockManager"]

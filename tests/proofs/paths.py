@@ -23,7 +23,7 @@ class Listing(Executor):
     listed: dict[Decisions, str] = field(default_factory=dict)
 
     def paths(self, program: Callable[[], Any]) -> Iterator[Outcome]:
-        self._exploring = True
+        self._known, self._exploring = {}, True
         while True:
             try:
                 self.listed.clear()

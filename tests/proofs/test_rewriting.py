@@ -8,10 +8,12 @@ from typing import Any, NoReturn
 
 import pytest
 
+import kvblocks.arithmetic
+import kvblocks.manager
+from kvblocks import BlockManager, InvalidArgument
 from kvproofs import builtin
-from kvproofs.operations import OPERATIONS
-from proofs.calls import Call, Place, calls, manager_at, reached
-from proofs.following import manager_class
+from kvproofs.rewriting import load
+from proofs.calls import CALLED, Call, Place, calls, manager_at, reached
 
 POOLS = ((1, 1, True), (2, 1, True), (2, 2, True), (2, 2, False))
 
@@ -54,10 +56,21 @@ def _unsupported(what: str) -> NoReturn:
     raise AssertionError(f"the rewriting gives up: {what}")
 
 
+def manager_class(loop: Any) -> Any:
+    """kvblocks' manager, rewritten, on ordinary values and with loops of that kind."""
+    names = {**ORDINARY, "_enter_loop_": loop}
+    arithmetic = load(kvblocks.arithmetic, names)
+    public = {name: arithmetic[name] for name in ("blocks_for", "match_limit", *_CHECKS)}
+    return load(kvblocks.manager, {**names, **public})["BlockManager"]
+
+
+_CHECKS = ("check_size", "check_token", "check_tokens")
 ORDINARY = {
     **{name: getattr(builtins, name) for name in builtin.NAMES if hasattr(builtins, name)},
     "_list_": _list,
     "_typed_": lambda annotation, value: value,
+    "_dict_": lambda annotation: {},
+    "_repeated_": lambda item, count: [item] * count,
     "_unsupported_": _unsupported,
 }
 
@@ -83,12 +96,12 @@ def differing(rewritten: Any, place: Place, call: Call) -> bool:
 def everything() -> Iterator[tuple[Place, Call]]:
     for pool in POOLS:
         for place in reached(*pool):
-            for operation in OPERATIONS:
+            for operation in CALLED:
                 yield from ((place, call) for call in calls(place, operation))
 
 
 def test_the_rewritten_text_is_the_original() -> None:
-    rewritten = manager_class(Iterating, **ORDINARY)
+    rewritten = manager_class(Iterating)
     tried = 0
     for place, call in everything():
         assert not differing(rewritten, place, call), (place, call)
@@ -96,7 +109,20 @@ def test_the_rewritten_text_is_the_original() -> None:
     assert tried > 5_000
 
 
+def test_so_is_the_constructor() -> None:
+    rewritten = manager_class(Iterating)
+    both: tuple[Any, Any] = (BlockManager, rewritten)
+    for arguments in [(1, 1), (3, 2, False), (0, 1), (1, True)]:
+        made = []
+        for cls in both:
+            try:
+                made.append(dict(vars(cls(*arguments))))
+            except InvalidArgument as error:
+                made.append({"error": str(error)})
+        assert made[0] == made[1]
+
+
 @pytest.mark.parametrize("operation", ["allocate", "free"])
 def test_a_loop_that_leaves_out_an_item_is_seen(operation: str) -> None:
-    wrong = manager_class(LeavesOutTheLast, **ORDINARY)
+    wrong = manager_class(LeavesOutTheLast)
     assert any(call.operation == operation and differing(wrong, place, call) for place, call in everything())

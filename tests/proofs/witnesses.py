@@ -17,9 +17,8 @@ from typing import Any
 
 from kvaudit.explore.subject import operation as specified
 from kvaudit.protocol import Allocate, Append, Free, Mutation
-from kvproofs.operations import OPERATIONS
 from kvspec.operations import OutOfBlocks
-from proofs.calls import Call, Place, calls, manager_at, reached
+from proofs.calls import CALLED, Call, Place, calls, manager_at, reached
 from proofs.paths import Decisions, listing
 from proofs.replaying import follow
 
@@ -141,7 +140,7 @@ def main(arguments: list[str]) -> int:
     rows = []
     print(f"{'operation':<18} {'paths':>5} {'met':>5} {'calls':>6} {'facts':>7} {'goals':>6} {'wrong':>6}")
     status = 0
-    for name in arguments or OPERATIONS:
+    for name in arguments or CALLED:
         found = witnesses(name)
         rows.append(_dumped(found))
         met = len(found.paths) - len(found.unmet)
