@@ -26,7 +26,7 @@ from proofs.standard import NOWHERE, array, chain, domains, ghosts, state_consta
 def model_of(place: Place, call: Call, seen: Observation) -> Model:
     """The values of all symbols of the hypotheses and of the arguments."""
     ledger, size = place.ledger, place.ledger.block_size
-    plain = tuple(t if isinstance(t, int) else 0 for t in map(_plain, call.prompt))
+    plain = tuple(map(_plain, call.prompt))
     text = plain if call.operation == "allocate" else (*seen.tokens.get(call.seq, ()), _plain(call.argument))
     model = Model(
         {"block_size": size, "no_key": (), "seq_id": call.seq}
@@ -41,6 +41,7 @@ def model_of(place: Place, call: Call, seen: Observation) -> Model:
 
 
 def _plain(value: Any) -> int:
+    """The integer that is given; 0 for what is none."""
     return int(value) if isinstance(value, int) else 0
 
 
@@ -87,7 +88,7 @@ def follow(place: Place, call: Call, is_new: Callable[[Decisions], bool] = lambd
     """Follow a call. Facts and goals are evaluated on those of its paths that are new."""
     real = manager_at(place, call)
     seen = real.observe()
-    end, answer = _real_end(real, call)
+    end, answer = real_end(real, call)
     after = real.observe()
     run = partial(_run, place, call, seen)
     played = run(Playing, {}, None)
@@ -112,7 +113,8 @@ def follow(place: Place, call: Call, is_new: Callable[[Decisions], bool] = lambd
     return Followed(call, found, wrong, facts, claims)
 
 
-def _real_end(manager: Any, call: Call) -> tuple[str, Any]:
+def real_end(manager: Any, call: Call) -> tuple[str, Any]:
+    """How a call ends on a manager, in the words of `end_of`, and its answer."""
     try:
         return "answer", call.on(manager)
     except Exception as error:

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kvaudit.explore.subject import operation as specified
-from kvaudit.protocol import Allocate, Append, Free, Mutation
-from kvspec.operations import OutOfBlocks
+from kvspec import operations
+from kvspec.ledger import Ledger
 from proofs.calls import CALLED, Call, Place, calls, manager_at, reached
 from proofs.paths import Decisions, listing
-from proofs.replaying import follow
+from proofs.replaying import follow, real_end
 
 POOLS = (
     (1, 1, True),
@@ -73,32 +72,34 @@ def candidates(pools: tuple[tuple[int, int, bool], ...], operation: str) -> Iter
 
 
 def _looks(place: Place, call: Call) -> Any:
-    """What distinguishes a call for a first selection: how it ends, and what it does to the pool."""
-    real = manager_at(place, call)
-    try:
-        call.on(real)
-        end = "answer"
-    except Exception as error:
-        end = type(error).__name__
-    op: Mutation | None = None
-    if end == "answer" and call.operation in ("allocate", "append", "free"):
-        op = {"allocate": Allocate, "append": Append, "free": Free}[call.operation](
-            *((call.seq,) if call.operation == "free" else (call.seq, call.argument))
-        )
-    changed: Any = ()
-    if op is not None:
-        try:
-            step = specified(place.ledger, op)
-            still_mapped = any(h in place.ledger.hash_to_block for _, h in step.change.evicted)
-            changed = (still_mapped, *(min(len(part), 2) for part in step.change))
-        except OutOfBlocks:
-            pass
-    misuse = repr(call.argument) if end in ("InvalidArgument", "PositionOutOfRange") else ""
+    """What distinguishes a call for a first selection: how it ends, what it does to the pool, where it begins."""
+    end, _ = real_end(manager_at(place, call), call)
     record = place.ledger.sequences.get(call.seq)
-    partial = record is not None and len(record.tokens) % place.ledger.block_size != 0
-    raises = (call.iteration_raises >= 0, min(call.strategy_raises, 1))
-    return (place.ledger.enable_prefix_cache, bool(place.ledger.free), end, changed, misuse, raises, partial,
-            len(call.prompt) > place.ledger.block_size)  # fmt: skip
+    size = place.ledger.block_size
+    return (
+        place.ledger.enable_prefix_cache,
+        bool(place.ledger.free),
+        end,
+        _changes(place.ledger, call) if end == "answer" else (),
+        repr(call.argument) if end in ("InvalidArgument", "PositionOutOfRange") else "",
+        (call.iteration_raises >= 0, min(call.strategy_raises, 1)),
+        record is not None and (len(record.tokens) % size != 0, bool(record.chain)),
+        len(call.prompt) > size,
+    )
+
+
+def _changes(ledger: Ledger, call: Call) -> tuple[int, ...]:
+    """How much of each kind a call changes: nothing, one, or more; and whether what is evicted can still be hit."""
+    if call.operation == "allocate":
+        change = operations.allocate(ledger, call.seq, call.argument).change
+    elif call.operation == "append":
+        change = operations.append_slot(ledger, call.seq, call.argument).change
+    elif call.operation == "free":
+        change = operations.free(ledger, call.seq).change
+    else:
+        return ()
+    can_be_hit = any(h in ledger.hash_to_block for _, h in change.evicted)
+    return (can_be_hit, *(min(len(part), 2) for part in change))
 
 
 def witnesses(operation: str, pools: tuple[tuple[int, int, bool], ...] = POOLS) -> Witnesses:
