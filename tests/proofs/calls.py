@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,15 @@ def reached(num_blocks: int, block_size: int, cache: bool) -> Iterator[Place]:
                     known.add(form)
                     following.append(Place(after, _written(place.memory, after, op)))
         level = following
+
+
+def played(num_blocks: int, block_size: int, program: Iterable[Mutation]) -> Place:
+    """The state after a program that is never refused."""
+    place = Place(empty_ledger(num_blocks, block_size), {})
+    for op in program:
+        after = operation(place.ledger, op).after
+        place = Place(after, _written(place.memory, after, op))
+    return place
 
 
 def _written(memory: Memory, after: Ledger, op: Mutation) -> Memory:

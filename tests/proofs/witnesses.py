@@ -12,12 +12,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from kvaudit.protocol import Allocate, Append, Free
 from kvspec import operations
 from kvspec.ledger import Ledger
-from proofs.calls import CALLED, Call, Place, calls, manager_at, reached
+from proofs.calls import CALLED, Call, Place, calls, manager_at, played, reached
 from proofs.paths import Decisions, listing
 from proofs.replaying import follow, real_end
 
@@ -32,6 +34,12 @@ POOLS = (
     (3, 2, True),
 )
 """Blocks, block size, cache."""
+
+A_PARENT_IS_FORGOTTEN = (
+    Allocate("a", (0,)), Allocate("b", (0,)), Append("b", 1), Allocate("c", (2,)),
+    Free("a"), Allocate("d", (3,)), Free("d"), Free("c"),
+)  # fmt: skip
+"""On 4 blocks of one token: (0, 1) can be hit, (0) cannot. The pools above are too small for that."""
 
 UNMET: dict[tuple[str, str], str] = {}
 """Paths, by operation and decisions, that no call follows, and why."""
@@ -60,15 +68,15 @@ def written(path: Decisions) -> str:
 
 
 def candidates(pools: tuple[tuple[int, int, bool], ...], operation: str) -> Iterator[tuple[Any, Place, Call]]:
-    """Calls on reachable states, few of those that look alike."""
+    """Calls on reachable states, few of those that look alike: first where a parent is forgotten, then in each pool."""
     alike: Counter[Any] = Counter()
-    for pool in pools:
-        for place in reached(*pool):
-            for call in calls(place, operation):
-                looks = _looks(place, call)
-                alike[looks] += 1
-                if alike[looks] <= 2:
-                    yield pool, place, call
+    every = ((pool, place) for pool in pools for place in reached(*pool))
+    for pool, place in chain([((4, 1, True), played(4, 1, A_PARENT_IS_FORGOTTEN))], every):
+        for call in calls(place, operation):
+            looks = _looks(place, call)
+            alike[looks] += 1
+            if alike[looks] <= 2:
+                yield pool, place, call
 
 
 def _looks(place: Place, call: Call) -> Any:
