@@ -8,7 +8,7 @@ import pytest
 
 from kvproofs import sources
 from kvproofs.operations import OPERATIONS
-from proofs.dropping import HYPOTHESES, Without, drop, first_open
+from proofs.dropping import HYPOTHESES, SPARE, Without, drop, first_open, follows
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,14 @@ def test_what_is_not_needed_is_said() -> None:
     """The proof of `can_allocate` needs nothing of the memory."""
     (row,) = drop(["K1"], (("can_allocate", False),))
     assert not row.goal
+
+
+def test_what_is_spare_follows_from_the_rest() -> None:
+    assert [name for name in SPARE if not follows(name)] == []
+
+
+def test_what_is_needed_does_not_follow() -> None:
+    assert not follows("N4")
 
 
 def test_every_hypothesis_has_a_name() -> None:
