@@ -1,24 +1,24 @@
 """`python -m kvproofs.crosshair`: CrossHair on the contracts of `kvproofs.contracts`, and on planted bugs.
 
 What CrossHair says nothing about counts as not confirmed, and what comes out must be exactly what is declared. Exit
-status 1 if it is not. `--json FILE` writes the result.
+status 1 if it is not. `--json FILE` writes the evidence for the assurance matrix.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from kvproofs import evidence
 from kvproofs.contracts.asking import IS_CONFIRMED, IS_OPEN, IS_REFUTED, Verdict, check, compare
 from kvproofs.contracts.declared import CONFIRMED, PAIRS, UNDECIDED
 from kvproofs.contracts.planted import BUGS, Bug
@@ -137,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m kvproofs.crosshair", description="CrossHair on kvblocks and kvspec."
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what `kvaudit matrix` reads there")
     options = parser.parse_args(arguments)
     found = rows()
     for row in found:
@@ -145,7 +145,8 @@ def main(arguments: list[str] | None = None) -> int:
         if row.detail:
             print(f"{'':>12}   {row.detail}")
     if options.json is not None:
-        options.json.write_text(json.dumps([asdict(row) for row in found], indent=1), encoding="utf-8")
+        contracts = [(row.obligations, row.is_well) for row in found if row.kind == "contract"]
+        evidence.write(options.json, evidence.of_contracts(contracts))
     print(_last_line(found))
     return 0 if all(row.is_well for row in found) else 1
 
