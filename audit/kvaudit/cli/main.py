@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kvaudit import __version__
-from kvaudit.cli import audit, reference, traces
+from kvaudit.cli import audit, reference, smoke, traces
 from kvaudit.cli.console import say
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.report import USAGE
@@ -37,6 +37,7 @@ for _command in (
     audit.run,
     audit.explore,
     audit.fetch,
+    smoke.smoke,
     traces.replay,
     reference.matrix,
     reference.obligations,
