@@ -155,7 +155,8 @@ class _Conversation:
         off = Pool(_POOL.num_blocks, _POOL.block_size, enable_prefix_cache=False)
         self._open(off, f"open: {_words(off)}")
         self._play(off, _CACHE_OFF)
-        self._misuse()
+        if not self._spec.adapted:
+            self._misuse()
         self._step = "stop: the program ends"
         wrong = target.stop()
         self._tell(wrong)
@@ -185,9 +186,7 @@ class _Conversation:
             if judgement.breaches:
                 what = "; ".join(f"{breach.obligation}: {breach.detail}" for breach in judgement.breaches[:3])
                 if again:
-                    self._end(
-                        f"{what}. On the first pool it was answered well: 'open' has to make a new manager", BROKEN
-                    )
+                    self._end(f"{what}. The first pool was answered well: 'open' has to make a new manager", BROKEN)
                 self._end(what, WRONG)
             self._tell()
             answers.append(outcomes[0])
@@ -235,9 +234,7 @@ class _Conversation:
         _, asked, answered = self._heard
         notes = [note] if note else []
         if answered and not wrong:
-            notes += [
-                f"the field {field!r} is not of the protocol and was not read" for field in unknown_fields(answered)
-            ]
+            notes += [f"the field {field!r} is not of the protocol, and not read" for field in unknown_fields(answered)]
         exchange = Exchange(self._step, _text(asked), _text(answered), wrong, tuple(notes))
         self._heard = None
         self._exchanges.append(exchange)
