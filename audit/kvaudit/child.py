@@ -64,7 +64,7 @@ class Child:
         """
         self._pump(0)
         if self._buffer and self._has_answered:  # what it says before the first question is taken for an answer
-            raise self.broken(f"said more than the one line that was due, before {asked!r}: {shown(self._buffer)!r}")
+            raise self.broken(f"said more than the one line that was due, before {asked!r}: {shown(self._buffer)}")
         self._send(line)
         deadline = time.monotonic() + timeout
         searched = 0
@@ -89,10 +89,11 @@ class Child:
 
     def stop(self, line: bytes) -> str:
         """Send the last line and give the child a moment to end. What is wrong with how it ended; empty if nothing."""
-        self._send(line)
+        if not self._unsent:  # else it does not listen
+            self._send(line)
+        if self._unsent:
+            self._selector.unregister(self._stdin)
         with contextlib.suppress(OSError):
-            if self._unsent:
-                self._selector.unregister(self._stdin)
             self._process.stdin.close()  # type: ignore[union-attr]
         self._stdin, self._unsent = -1, memoryview(b"")  # the number may be another file's by now
         if not self._ended_within(_GRACE_S):
@@ -183,6 +184,7 @@ class Child:
 def shown(line: bytes | bytearray) -> str:
     """A line of a child's as a message shows it."""
     text = bytes(line[: 4 * _SHOWN]).decode(errors="backslashreplace")
+    text = text.rstrip("\r\n")
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(line):,} bytes)"
 
 
@@ -203,7 +205,5 @@ def _reason(program: str, error: OSError) -> str:
     if isinstance(error, PermissionError) and os.path.isfile(program):
         return f"{said}. Is it executable? chmod +x {program}"
     if "Exec format error" in said:
-        return (
-            f"{said}. A script begins with #! and the path of its interpreter, or is started as INTERPRETER {program}"
-        )
+        return f"{said}. A script begins with #! and its interpreter, or is started as INTERPRETER {program}"
     return said
