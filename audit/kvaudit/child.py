@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 
-from kvaudit.errors import TargetError
+from kvaudit.errors import BrokenProtocol, TargetError
 
 _MAX_LINE_BYTES = 64 * 2**20
 _CHUNK_BYTES = 1 << 16
@@ -60,7 +60,7 @@ class Child:
     def exchange(self, line: bytes, timeout: float, asked: str) -> bytes:
         """Send a line and return the next one, without its end. `asked` names the question in messages.
 
-        Raises TargetError if there is no answer within `timeout` seconds, or something else than one line.
+        Raises BrokenProtocol if there is no answer within `timeout` seconds, or something else than one line.
         """
         self._pump(0)
         if self._buffer and self._has_answered:  # what it says before the first question is taken for an answer
@@ -114,13 +114,11 @@ class Child:
                 with contextlib.suppress(OSError):
                     stream.close()
 
-    def broken(self, what: str, *lines: str) -> TargetError:
+    def broken(self, what: str, *lines: str) -> BrokenProtocol:
         """An error that says what it did, with its exit status and the end of its standard error."""
         if self._ended_within(0.2):
             what += f" ({_status(self._process.returncode)})"
-        said = self.last_words()
-        stderr = ["its stderr ends:", *(f"  {line}" for line in said)] if said else []
-        return TargetError("\n  ".join([f"{self._label} {what}", *lines, *stderr]))
+        return BrokenProtocol(self._label, what, lines, self.last_words())
 
     def last_words(self) -> list[str]:
         """The last lines of its standard error."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from kvaudit.answers import unknown_fields
-from kvaudit.errors import TargetError
+from kvaudit.errors import BrokenProtocol, TargetError
 from kvaudit.oracle import Oracle
 from kvaudit.process import ProcessTarget
 from kvaudit.profiles import Profile
@@ -135,9 +135,10 @@ class _Conversation:
         except TargetError as error:
             if not self._exchanges and (self._heard is None or not self._spec.is_program):
                 raise
-            reason, _, more = str(error).partition("\n")
+            verdict, reason = BROKEN, str(error)
+            if isinstance(error, BrokenProtocol):
+                reason, stderr = error.what, list(error.stderr)
             self._tell(reason)
-            verdict, stderr = BROKEN, [line.strip() for line in more.splitlines()]
         finally:
             if self._target is not None:
                 self._target.close()

@@ -17,7 +17,7 @@ from kvaudit import protocol
 from kvaudit.errors import TargetError
 from kvaudit.smoke import BROKEN, FINE, WRONG, Smoke, smoke
 from kvaudit.targets import TargetSpec
-from mutants import capacity, pool
+from mutants import pool, records
 
 SERVE = shlex.join([sys.executable, "-m", "kvaudit.serve"])
 
@@ -60,7 +60,7 @@ def test_every_step_of_the_protocol_is_in_it() -> None:
     assert came_to == {protocol.Returned, protocol.Refused, protocol.Raised, protocol.Observed}
 
 
-@pytest.mark.parametrize("bug", [pool.LeaksSharedBlock, capacity.RefusesLastBlock])
+@pytest.mark.parametrize("bug", [pool.LeaksSharedBlock, records.SlotOffsetOffByOne])
 def test_a_wrong_implementation_is_no_broken_harness(bug: type) -> None:
     text = f"{sys.modules[bug.__module__].__file__}:{bug.__name__}"
     for spec in (served(text), TargetSpec(text, isolate=True)):
@@ -193,9 +193,7 @@ def test_the_command_says_which_of_the_two_it_is(tmp_path: Path) -> None:
     assert wrong.code == 1
     assert "O2: free was refused" in wrong.all
     assert wrong.out.rstrip().endswith("the answer is not what is due")
-    spec = patched(
-        "print('loading', file=sys.stderr); serve._send = lambda stream, message: stream.write(b'hello')", tmp_path
-    )
+    spec = patched("print('loading', file=sys.stderr); serve.encode_line = lambda message: b'hello\\n'", tmp_path)
     broken = kvaudit("smoke", spec.text, cwd=tmp_path)
     assert broken.code == 2
     assert "its stderr ends: loading" in broken.all
