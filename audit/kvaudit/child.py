@@ -126,7 +126,7 @@ class Child:
         return [line[:_SHOWN].rstrip() for line in lines]
 
     def _how_it_ended(self) -> str:
-        return "ended" if self._ended_within(0.2) else "closed its standard output"
+        return "ended" if self._ended_within(1.0) else "closed its standard output"
 
     def _ended_within(self, seconds: float) -> bool:
         """Whether it ends in that time; what it still has to say is listened to."""

@@ -26,6 +26,9 @@ from kvaudit.protocol import Failed, Operation, Outcome, Pool
 
 DEFAULT_TIMEOUT_S = 10.0
 
+_START_FACTOR = 6
+"""How much longer than others the first answer of a program may take: it has to load first."""
+
 _PROGRAM = "cmd:"
 
 ENGINES = ("vllm",)
@@ -110,8 +113,14 @@ class TargetSpec:
         self._check_source()
         if self.is_program:
             command = _split(self.text.removeprefix(_PROGRAM))
-            label = shlex.join(command)
-            return ProcessTarget(command, timeout=self.timeout, label=label, hidden=self._hidden(), tap=tap)
+            return ProcessTarget(
+                command,
+                timeout=self.timeout,
+                start_timeout=_START_FACTOR * self.timeout,
+                label=shlex.join(command),
+                hidden=self._hidden(),
+                tap=tap,
+            )
         text, source = self.text, self.source
         if self.engine is not None and source is None and "==" in text:
             source = str(_fetched(text))
