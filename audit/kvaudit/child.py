@@ -77,8 +77,10 @@ class Child:
                 raise self.broken(f"{self._how_it_ended()} where an answer to {asked!r} was due{half}")
             left = deadline - time.monotonic()
             if left <= 0:
-                half = f", only {searched:,} bytes without an end of line" if searched else ""
-                raise self.broken(f"gave no answer to {asked!r} within {timeout:g} s{half}")
+                hint = f", only {searched:,} bytes without an end of line" if searched else ""
+                if not (searched or self._has_answered):
+                    hint = ": is its standard output flushed after each line?"
+                raise self.broken(f"gave no answer to {asked!r} within {timeout:g} s{hint}")
             self._pump(left)
         self._has_answered = True
         answer = bytes(self._buffer[:end])
