@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 
 from kvaudit.errors import BrokenProtocol, TargetError
+from kvaudit.printable import without_controls
 
 _MAX_LINE_BYTES = 64 * 2**20
 _CHUNK_BYTES = 1 << 16
@@ -125,7 +126,7 @@ class Child:
     def last_words(self) -> list[str]:
         """The last lines of its standard error."""
         lines = bytes(self._stderr).decode(errors="replace").splitlines()[-_STDERR_LINES:]
-        return [line[:_SHOWN].rstrip() for line in lines]
+        return [without_controls(line[:_SHOWN].rstrip()) for line in lines]
 
     def _how_it_ended(self) -> str:
         return "ended" if self._ended_within(1.0) else "closed its standard output"
@@ -174,7 +175,8 @@ class Child:
                 self._selector.unregister(key.fd)
                 self._talks = self._talks and key.fd != self._stdout
             elif key.fd == self._stdout:
-                self._buffer += chunk
+                if len(self._buffer) <= _MAX_LINE_BYTES:  # what is too long already is not kept
+                    self._buffer += chunk
             else:
                 self._stderr += chunk
                 del self._stderr[:-_STDERR_BYTES]
@@ -184,7 +186,7 @@ class Child:
 def shown(line: bytes | bytearray) -> str:
     """A line of a child's as a message shows it."""
     text = bytes(line[: 4 * _SHOWN]).decode(errors="backslashreplace")
-    text = text.rstrip("\r\n")
+    text = without_controls(text.rstrip("\r\n"))
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(line):,} bytes)"
 
 

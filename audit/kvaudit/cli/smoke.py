@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from kvaudit.cli.console import INTERRUPTED, JsonFile, say
+from kvaudit.cli.console import INTERRUPTED, JsonFile, PipedConsole, say
 from kvaudit.cli.options import BlackBox, Json, Profile, Refusal, Source, Target, Timeout
 from kvaudit.smoke import BROKEN, FINE, WRONG, Exchange, Smoke
 from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
@@ -32,10 +34,10 @@ def smoke(
 
     spec = TargetSpec(target, source, tuple(refusal), isolate=True, black_box=black_box, timeout=timeout)
     with JsonFile(json) as file:
-        console = Console(stderr=file.is_stdout, soft_wrap=True, highlight=False)
+        console = PipedConsole(stderr=file.is_stdout, soft_wrap=True, highlight=False)
         waiting = Console(stderr=True)
         try:
-            with waiting.status("waiting for an answer") if waiting.is_terminal else console:
+            with waiting.status("waiting for an answer") if waiting.is_terminal else contextlib.nullcontext():
                 result = hold(spec, profile, lambda exchange: _show(console, exchange))
         except KeyboardInterrupt:
             say("error", "interrupted")
