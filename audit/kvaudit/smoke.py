@@ -19,11 +19,6 @@ from kvaudit.printable import without_controls
 from kvaudit.process import ProcessTarget
 from kvaudit.profiles import Profile
 from kvaudit.protocol import (
-    Allocate,
-    Append,
-    Call,
-    Free,
-    Mutation,
     Operation,
     Outcome,
     Pool,
@@ -32,34 +27,11 @@ from kvaudit.protocol import (
     Returned,
 )
 from kvaudit.shapes import misshapen
+from kvaudit.smoke_steps import MISUSE, POOL, POOL_WITHOUT_CACHE, STEPS, TWICE, WITHOUT_CACHE, Step
 from kvaudit.targets import TargetSpec, profile_named
 
 FINE, WRONG, BROKEN = "fine", "wrong", "broken"
 """The verdicts; their exit codes are 0, 1 and 2."""
-
-_POOL = Pool(4, 2)
-_STEPS: tuple[tuple[str, Mutation], ...] = (
-    ("a prompt of three tokens takes two blocks", Allocate("a", (7, 8, 9))),
-    ("a fourth token fills the second block", Append("a", 10)),
-    ("a fifth takes a third block", Append("a", 11)),
-    ("another prompt shares the two full blocks, and takes the last free one", Allocate("b", (7, 8, 9, 10, 12))),
-    ("no block is free: refused, and nothing has changed", Allocate("c", (1, 2, 3))),
-    ("no block is free: an append that needs none goes on", Append("a", 13)),
-    ("an append that needs one is refused", Append("a", 14)),
-    ("a block that two sequences hold stays when one ends", Free("b")),
-    ("all blocks are back, and three of them can be hit", Free("a")),
-    ("a prefix is hit that nobody holds", Allocate("d", (7, 8, 5))),
-    ("the last one ends", Free("d")),
-)
-_TWICE = (
-    ("the same prompt on the second pool: nothing is cached, every block is free", Allocate("a", (7, 8, 9))),
-    ("and ends", Free("a")),
-)
-_CACHE_OFF = (
-    ("without the prefix cache", Allocate("a", (7, 8, 9))),
-    ("an equal prompt shares nothing", Allocate("b", (7, 8, 9))),
-)
-_MISUSE = Call("free", ("nobody",))
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -150,14 +122,13 @@ class _Conversation:
         if self._asked_for is None:
             self._take_profile(target.profile)
         self._tell()
-        self._open(_POOL, f"open: {_words(_POOL)}")
-        self._first = self._play(_POOL, _STEPS)
-        self._open(_POOL, "open: a second pool; the first is forgotten", again=True)
-        self._play(_POOL, _TWICE, again=True)
+        self._open(POOL, f"open: {_words(POOL)}")
+        self._first = self._play(POOL, STEPS)
+        self._open(POOL, "open: a second pool; the first is forgotten", again=True)
+        self._play(POOL, TWICE, again=True)
         self._repeat()
-        off = Pool(_POOL.num_blocks, _POOL.block_size, enable_prefix_cache=False)
-        self._open(off, f"open: {_words(off)}")
-        self._play(off, _CACHE_OFF)
+        self._open(POOL_WITHOUT_CACHE, f"open: {_words(POOL_WITHOUT_CACHE)}")
+        self._play(POOL_WITHOUT_CACHE, WITHOUT_CACHE)
         if not self._spec.adapted:
             self._misuse()
         self._step = "stop: the program ends"
@@ -184,7 +155,7 @@ class _Conversation:
         said = f"{failed.error}: {failed.message}" if failed.message else failed.error
         self._end(f"the pool could not be made: {said}", BROKEN if again or self._spec.is_program else WRONG)
 
-    def _play(self, pool: Pool, steps: Sequence[tuple[str, Mutation]], *, again: bool = False) -> list[Outcome]:
+    def _play(self, pool: Pool, steps: Sequence[Step], *, again: bool = False) -> list[Outcome]:
         """The answers to the steps, each with all its reads, held to the specification."""
         assert self._target is not None
         oracle = Oracle(pool, self._profile, self._target.capabilities)
@@ -204,9 +175,9 @@ class _Conversation:
 
     def _repeat(self) -> None:
         """The first pool's program in one message: a list is executed to its end, and gives the same answers."""
-        self._open(_POOL, "open: a third pool", again=True)
+        self._open(POOL, "open: a third pool", again=True)
         step = "the steps of the first pool in one message: the same answers, also after a refusal"
-        again = self._run(step, [operation for _, operation in _STEPS], _POOL)
+        again = self._run(step, [operation for _, operation in STEPS], POOL)
         for i, (one, other) in enumerate(zip(self._first, again, strict=True)):
             if one != other:
                 what = f"outcomes[{i}]: {_json(other)}, but in messages of its own and with reads it was {_json(one)}"
@@ -215,7 +186,7 @@ class _Conversation:
 
     def _misuse(self) -> None:
         step = "misuse: free of a sequence that is not live"
-        [outcome] = self._run(step, [_MISUSE], _POOL)
+        [outcome] = self._run(step, [MISUSE], POOL)
         if isinstance(outcome, Raised) and outcome.named:
             self._tell()
         elif isinstance(outcome, Returned):

@@ -229,6 +229,14 @@ def test_a_profile_that_there_is_not(tmp_path: Path) -> None:
     assert result.reason.startswith("profile: no profile 'own'")
 
 
+def test_the_command_says_how_to_see_more(tmp_path: Path) -> None:
+    said = kvaudit("run", spec_of(KINDS["too few outcomes"].code, tmp_path).text, cwd=tmp_path)
+    assert said.code == 2
+    assert "error: " in said.err and "answered 3 operations with 1 outcomes" in said.err
+    assert 'asked: {"type":"run"' in said.all and 'answered: {"type": "ran"' in said.all
+    assert "note: kvaudit smoke TARGET shows every line" in said.all
+
+
 def test_what_a_terminal_would_obey_is_not_shown_to_it(tmp_path: Path) -> None:
     spec = spec_of("hear(); os.write(2, b'\\x1b[31mred'); write('\\x1b]0;title\\x07 hello\\n')", tmp_path)
     said = kvaudit("smoke", spec.text, cwd=tmp_path)
