@@ -25,8 +25,9 @@ from kvaudit.protocol import (
     Stop,
 )
 
-_REQUIRED = ("allocate", "append_slot", "free")
-"""Without the reads of `kvaudit.api.REQUIRED` a program can be audited, but the audit is inconclusive."""
+_REQUIRED = ("allocate", "append_slot", "free", "num_cached_tokens")
+"""A caller who is not told what is cached would compute it again, into blocks that others read. Without num_free_blocks
+a program can be audited, but the audit is inconclusive."""
 
 Tap = Callable[[Question, bytes, bytes], None]
 """Hears every exchange: the question, its line and the line of the answer (empty after `stop`)."""

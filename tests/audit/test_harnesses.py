@@ -136,7 +136,8 @@ KINDS = {
         "start(capabilities='all')", 'capabilities: Expected `array`, got `str`, the value is "all"'
     ),
     "another protocol": Kind("start(protocol=9)", "speaks protocol 9, this kvaudit speaks 1"),
-    "offers nothing": Kind("start(capabilities=[])", "lacks allocate, append_slot, free: nothing can be audited"),
+    "offers nothing": Kind("start(capabilities=[])", "lacks allocate, append_slot, free, num_cached_tokens"),
+    "does not say what is cached": Kind("start(capabilities=OFFERS[:4])", "lacks num_cached_tokens: nothing can be"),
     "an answer to another question": Kind(
         "start(); hear(); say(type='ran', outcomes=[])", "answered open with ran, due is opened or failed"
     ),

@@ -63,7 +63,7 @@ def test_a_call_that_hangs_is_interrupted(tmp_path: Path) -> None:
 def test_a_harness_that_is_silent_is_given_up(tmp_path: Path) -> None:
     (tmp_path / "harness.py").write_text(
         "import json, time\n"
-        "offers = ['allocate', 'append_slot', 'free']\n"
+        "offers = ['allocate', 'append_slot', 'free', 'num_cached_tokens']\n"
         "input(); print(json.dumps({'type': 'started', 'name': 'x', 'capabilities': offers}), flush=True)\n"
         "time.sleep(60)\n",
         encoding="utf-8",
