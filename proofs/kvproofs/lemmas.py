@@ -141,14 +141,19 @@ def _counting() -> Iterator[tuple[str, list[Any], Any]]:
     yield "all freed, all back (the end of I4)", [free + held == size, held == 0], free == size
 
 
+def lemma(family: str, label: str, hypotheses: list[Any], claim: Any) -> Goal:
+    """One question to Z3."""
+    solver = z3.Solver()
+    solver.set("rlimit", RLIMIT)
+    solver.add(*hypotheses, z3.Not(claim))
+    started = time.perf_counter()
+    verdict = solver.check()
+    reason = "" if verdict == z3.unsat else "refuted" if verdict == z3.sat else solver.reason_unknown()
+    return Goal(family, label, verdict == z3.unsat, reason, time.perf_counter() - started)
+
+
 def lemmas() -> Iterator[Goal]:
     """Every lemma, as a goal."""
     for family in (_arithmetic, _identities, _counting):
         for label, hypotheses, claim in family():
-            solver = z3.Solver()
-            solver.set("rlimit", RLIMIT)
-            solver.add(*hypotheses, z3.Not(claim))
-            started = time.perf_counter()
-            verdict = solver.check()
-            reason = "" if verdict == z3.unsat else "refuted" if verdict == z3.sat else solver.reason_unknown()
-            yield Goal(family.__name__[1:], label, verdict == z3.unsat, reason, time.perf_counter() - started)
+            yield lemma(family.__name__[1:], label, hypotheses, claim)

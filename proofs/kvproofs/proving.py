@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from kvproofs import capacity, sources
+from kvproofs.encoding import SOURCE, encode
+from kvproofs.encoding_injective import injective
 from kvproofs.executor import Goal
 from kvproofs.lemmas import lemmas
 from kvproofs.operations import OPERATIONS
@@ -13,6 +16,7 @@ from kvproofs.theorems import Theorem, theorems
 _OTHERS: dict[str, Callable[[], Iterator[Goal]]] = {
     "unchecked allocate": lambda: capacity.necessity(sources.class_of(capacity.unchecked()), {}),
     "naive allocate": lambda: capacity.naive_check_is_refuted(capacity.naive()),
+    "encode": lambda: chain(encode(SOURCE, {}), injective()),
     "lemmas": lemmas,
 }
 
