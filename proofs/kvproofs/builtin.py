@@ -15,11 +15,10 @@ from kvproofs.terms import INT, KEY, Bool, Int, KeyTerm, SeqTerm, Symbol, number
 
 
 def _len(value: Any) -> Any:
-    """Of a symbol its `size`, a term or a number that knows more."""
-    if not isinstance(value, Symbol) or not hasattr(type(value), "size"):
-        return builtins.len(value)
-    size = value.size()
-    return size if isinstance(size, Symbol) else Int(size)
+    """Of a symbol its `size`: a term, or a number that knows more."""
+    own = getattr(value, "size", None) if isinstance(value, Symbol) else None
+    size = own() if own else builtins.len(value)
+    return size if isinstance(size, Symbol | int) else Int(size)
 
 
 def _range(*bounds: Any) -> Any:
