@@ -137,8 +137,6 @@ def _counting() -> Iterator[tuple[str, list[Any], Any]]:
     positive, ref = z3.Function("positive", INT, INT), z3.Array("lemma_ref", INT, INT)
     zero = [positive(n + 1) == positive(n) + one(ref[n] > 0), ref[n] == 0, positive(n) == 0]
     yield "no reference, none counted (the end of I4): one block more", zero, positive(n + 1) == 0
-    free, size, held = z3.Ints("free size held")
-    yield "all freed, all back (the end of I4)", [free + held == size, held == 0], free == size
 
 
 def lemma(family: str, label: str, hypotheses: list[Any], claim: Any) -> Goal:

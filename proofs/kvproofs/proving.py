@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from kvproofs import capacity, sources
+from kvproofs.draining import drained
 from kvproofs.encoding import SOURCE, encode
 from kvproofs.encoding_injective import injective
 from kvproofs.executor import Goal
@@ -16,6 +17,7 @@ from kvproofs.theorems import Theorem, theorems
 _OTHERS: dict[str, Callable[[], Iterator[Goal]]] = {
     "unchecked allocate": lambda: capacity.necessity(sources.class_of(capacity.unchecked()), {}),
     "naive allocate": lambda: capacity.naive_check_is_refuted(capacity.naive()),
+    "free all": lambda: drained(sources.manager_class(), {}),
     "encode": lambda: chain(encode(SOURCE, {}), injective()),
     "lemmas": lemmas,
 }

@@ -28,6 +28,7 @@ DECLARED: dict[str, frozenset[str]] = {
     "block_table": frozenset({"O10", "O11"}),
     "unchecked allocate": frozenset({"O2", EXECUTION}),
     "naive allocate": frozenset({REFUTED}),
+    "free all": frozenset({"I4", EXECUTION}),
     "encode": frozenset({"E", EXECUTION}),
     "lemmas": frozenset({"arithmetic", "identities", "counting"}),
 }
