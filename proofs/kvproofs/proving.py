@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from itertools import chain
+from multiprocessing import get_context
+
+import z3
 
 from kvproofs import capacity, sources
 from kvproofs.draining import drained
@@ -23,9 +27,19 @@ _OTHERS: dict[str, Callable[[], Iterator[Goal]]] = {
 }
 
 PARTS = (*OPERATIONS, *_OTHERS)
+_LONGEST = "allocate"  # begins first, so that no processor waits for it in the end
 
 
-def prove(part: str) -> list[Theorem]:
-    """The theorems of one operation, or those about what is no operation of kvblocks."""
+def prove(part: str, seed: int = 0) -> list[Theorem]:
+    """The theorems of one operation, or those about what is no operation of kvblocks. seed: of the solver."""
+    z3.set_param("smt.random_seed", seed)
+    z3.set_param("sat.random_seed", seed)
     goals = OPERATIONS[part](sources.manager_class(), {}) if part in OPERATIONS else _OTHERS[part]()
     return theorems(part, goals)
+
+
+def prove_all(seed: int = 0) -> list[Theorem]:
+    """Every theorem. A process for each part: what Z3 finds depends on the terms that it has seen before."""
+    with ProcessPoolExecutor(max_workers=2, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        runs = {part: pool.submit(prove, part, seed) for part in sorted(PARTS, key=_LONGEST.__ne__)}
+        return [theorem for part in PARTS for theorem in runs[part].result()]
