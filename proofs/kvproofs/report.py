@@ -13,7 +13,7 @@ TRUSTED = (
     "each is compared with the real one by tests",
     "induction: over iterations, blocks of a chain, holders, live sequences, parts of an encoding",
     "counting: a finite set is empty exactly if its count is 0; insertion and removal change the count by one",
-    "the definitions in theory.py of prefixes, readings and contents, and the ghosts of state.py; lemmas prove the rest",
+    "what theory.py defines (prefixes, readings, contents) and the ghosts of state.py; lemmas prove the rest",
     "(C) of the hash strategy: SHA-256 has no collision in use; with (E), a key determines its parent and its tokens",
     "the reading of a view: backend.py says of a state what kvspec's own view says",
     "bytes: what struct.pack, join and + do; UTF-8 and decimal digits tell values apart (encode)",
