@@ -193,21 +193,27 @@ USING = {
     "a last one that is not full carries none": ("I1", "I2", "place", "table:", TAKE, REGISTER),
     "other blocks keep theirs": ("table:", TAKE, REGISTER),
     "what is mapped was mapped, or is a key of the prompt": (
-        "I1", "I2", "I3", "N4", "identity", "place", "table:", TAKE, REGISTER,
+        "I1", "I2", "I3", "N2", "N4", "identity: the depth", "check_tokens", "index", "BlockManager._",
+        "BlockManager.allocate#1", f"{TAKE}: mappings", f"{TAKE}: the table", f"{TAKE}: what is taken", REGISTER,
+        "table: it covers", "table: new full",
     ),
     "what is mapped carries its key": (
         "I3", "identity", "place", "table: all", "table: nothing", "table: the hits", "table: its full",
         "table: other blocks keep", "table: what is mapped",
     ),
-    "each key of the prompt is mapped": ("table: each key", "table: what is mapped was"),
+    "each key of the prompt is mapped": (
+        "check_tokens", "table: each key", "table: its full", "table: new full", "table: what is mapped was",
+    ),
     "no table held what was taken": ("I1", "I2", "I4", "N2", "ghost"),
     "a shared block stands at one place": ("I6", "I7", "O5", "N2", "N3", "ghost", "identity", "place", "table:"),
     "hits hold the content of their keys": (
-        "N2", "N5", "place", "table: it covers", "table: all", "table: the hits carried",
+        "N2", "N5", "place", f"{TAKE}: the table", "table: it covers", "table: all", "table: the hits carried",
     ),
     "which is the prefix of the prompt": ("identity", "the tokens", "table: hits hold"),
     "the rest is written": ("place", "table: it covers"),
-    "a new full block holds its tokens": ("identity: a key determines what", "place", "table: it covers"),
+    "a new full block holds its tokens": (
+        "identity: a key determines what", "check_tokens", "cached", "place", "table: each key", "table: it covers",
+    ),
     "other blocks hold what they held": ("place", "table: nothing", "table: then", "table: it covers"),
 }  # fmt: skip
 """What each of these goals follows from. See `Executor.prove`."""
