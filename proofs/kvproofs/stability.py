@@ -40,7 +40,7 @@ def run(trial: Trial) -> tuple[str, Verdicts]:
     Raises RuntimeError if it gives no verdicts.
     """
     rooms = [str(Path(package.__path__[0]).parent) for package in (kvproofs, kvspec, kvblocks)]
-    command = [trial.python, "-m", "kvproofs", "--json", "--seed", str(trial.seed)]
+    command = [trial.python, "-m", "kvproofs", "--verdicts", "--seed", str(trial.seed)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(rooms)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     try:

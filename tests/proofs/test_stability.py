@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import z3
 
+from kvaudit.evidence import read_matrix
 from kvproofs import __main__ as command
 from kvproofs import stability
 from kvproofs.proving import prove
@@ -59,13 +61,14 @@ def test_a_seed_reaches_the_solver() -> None:
 
 
 def test_the_verdicts_are_printed_for_machines(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def two(seed: int) -> list[Any]:
         return [Theorem("free", "I1", 1, True, 0.0, ()), Theorem("free", "I2", 1, False, 0.0, ("why",))]
 
     monkeypatch.setattr(command, "prove_all", two)
-    assert command.main(["--json"]) == 1
+    assert command.main(["--verdicts"]) == 1
     assert json.loads(capsys.readouterr().out)["verdicts"] == {"free I1": "proved", "free I2": "OPEN"}
-    assert command.main([]) == 1
+    assert command.main(["--json", str(tmp_path / "proof.json")]) == 1
+    assert read_matrix([tmp_path / "proof.json"]).evidence[0].cells["I1"].counts == {"goals": 1}
     assert "1 theorems proved, 1 not" in capsys.readouterr().out
