@@ -46,6 +46,15 @@ def rule(
     return _free(ledger, operation, answer, caller)
 
 
+def wrong_free_count(operation: Mutation, refused: bool, due: int, seen: Any) -> list[Breach]:
+    """What `num_free_blocks` after an operation says, if it is not what is due."""
+    if type(seen) is int and seen == due:
+        return []
+    what = f"num_free_blocks is to be {due}, not {words.short(seen)}"
+    names = ("O1",) if refused else ("I8", "I4") if isinstance(operation, Free) else ("I8", "I1")
+    return [Breach(name, what) for name in names]
+
+
 def _allocate(
     ledger: Ledger, op: Allocate, answer: Outcome, cached: Any, variants: Variants, caller: Caller | None
 ) -> Ruling:

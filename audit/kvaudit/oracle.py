@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kvaudit import words
-from kvaudit.answers import rule
+from kvaudit.answers import rule, wrong_free_count
 from kvaudit.breach import SEVERITY, Breach
 from kvaudit.caller import Caller
 from kvaudit.choices import block_list
@@ -54,6 +54,7 @@ class Judgement(NamedTuple):
 
     answer: the target's. cached: the number of cached tokens that it gave for a new sequence. refused: the
     specification refused the operation. step: what it did, if it completed, and both agree on that.
+    num_free_blocks: as the target gave it afterwards.
     """
 
     before: Ledger
@@ -63,6 +64,7 @@ class Judgement(NamedTuple):
     refused: bool
     step: Step | None
     breaches: tuple[Breach, ...]
+    num_free_blocks: Any = None
 
     @property
     def change(self) -> Change:
@@ -127,7 +129,8 @@ class Oracle:
             self.ledger = step.after
         if not isinstance(answer, Raised):
             self._look(operation, outcomes, before, refused, step, breaches)
-        return Judgement(before, self.ledger, answer, cached, refused, step, tuple(breaches))
+        free = outcomes[-1].num_free_blocks if isinstance(outcomes[-1], Observed) else None
+        return Judgement(before, self.ledger, answer, cached, refused, step, tuple(breaches), free)
 
     # --- what can be seen afterwards -----------------------------------------------------------------------
 
@@ -165,10 +168,8 @@ class Oracle:
     def _compare(self, op: Mutation, refused: bool, seen: Observed, breaches: list[Breach]) -> None:
         after = self.ledger
         free = seen.num_free_blocks
-        if "num_free_blocks" in self._capabilities and (type(free) is not int or free != after.num_free_blocks):
-            what = f"num_free_blocks is to be {after.num_free_blocks}, not {words.short(free)}"
-            names = ("O1",) if refused else ("I8", "I4") if isinstance(op, Free) else ("I8", "I1")
-            breaches += [Breach(name, what) for name in names]
+        if "num_free_blocks" in self._capabilities:
+            breaches += wrong_free_count(op, refused, after.num_free_blocks, free)
         if seen.state is not None and seen.tables == seen.state.tables and seen.cached == seen.state.cached:
             return  # what follows is then told by the comparison of the structures
         for seq, record in after.sequences.items():

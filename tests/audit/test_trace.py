@@ -13,7 +13,7 @@ from audit.auditing import MINIATURES, kvaudit
 from kvaudit.errors import UsageError
 from kvaudit.execution import Scenario
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Program
-from kvaudit.trace import FORMAT, TraceHeader, read_trace, write_trace
+from kvaudit.trace import FORMAT, TraceHeader, lines_of, read_trace, write_trace
 
 POOL = Pool(3, 2)
 HEADER = TraceHeader(FORMAT, POOL, "pkg.mod:Class", "seed", "I4")
@@ -34,13 +34,13 @@ def test_round_trip(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "new" / "folder" / "trace.jsonl"
     scenario = Scenario(POOL, (Allocate(seq, prompt), *data.draw(_rest(seq))))
-    write_trace(path, HEADER, scenario)
+    write_trace(path, HEADER, lines_of(scenario))
     assert read_trace(path) == (HEADER, scenario)
     assert len(path.read_bytes().split(b"\n")) == len(scenario.program) + 2
 
 
 def lines(tmp_path: Path) -> list[str]:
-    write_trace(tmp_path / "good", HEADER, Scenario(POOL, PROGRAM))
+    write_trace(tmp_path / "good", HEADER, lines_of(Scenario(POOL, PROGRAM)))
     return (tmp_path / "good").read_text(encoding="utf-8").splitlines()
 
 

@@ -38,6 +38,7 @@ for _command in (
     audit.explore,
     audit.fetch,
     traces.replay,
+    traces.check,
     reference.matrix,
     reference.obligations,
     reference.protocol,
