@@ -101,7 +101,7 @@ def checked(
     seconds: float,
 ) -> Checked:
     """The result. It is inconclusive if nothing departed and K1, O1 or I4 could not be seen at all."""
-    operations = sum(met.get(name, 0) for name in ("allocate", "append", "free"))
+    operations = sum(met.get(name, 0) for name in ("allocate", "append", "free")) + (departure is not None)
     unseen = {name: _not_observable(name, recorded, operations) for name in OBLIGATIONS}
     unseen = {name: why for name, why in unseen.items() if why}
     unmet = {

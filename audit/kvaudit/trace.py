@@ -5,6 +5,7 @@ A trace that a run has saved reproduces a finding; one that somebody recorded te
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -36,8 +37,8 @@ class TraceHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     format: str
     pool: Pool
-    target: str = ""
-    profile: str = "seed"
+    target: str
+    profile: str
     obligation: str = ""
     steps: int | None = None
     features: tuple[str, ...] = ()
@@ -98,12 +99,17 @@ def lines_of(scenario: Scenario) -> list[TraceLine]:
 
 
 def write_trace(path: Path, header: TraceHeader, lines: Iterable[TraceLine]) -> None:
-    """Write a trace, parents made as needed. Raises OSError."""
+    """Write a trace, parents made as needed; the whole of it or nothing. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     encoder = msgspec.json.Encoder()
-    with open(path, "wb") as file:
-        for struct in (header, *lines):
-            file.write(encoder.encode(struct) + b"\n")
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            for struct in itertools.chain((header,), lines):
+                file.write(encoder.encode(struct) + b"\n")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def keep_trace(folder: Path | None, name: str, header: TraceHeader, lines: Iterable[TraceLine]) -> Path | None:
