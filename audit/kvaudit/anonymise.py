@@ -13,7 +13,7 @@ import msgspec
 
 from kvaudit import words
 from kvaudit.protocol import Allocate, Append, Mutation
-from kvaudit.snapshot import Snapshot
+from kvaudit.saved_ledger import SavedLedger
 from kvaudit.trace import Answer, TraceHeader, TraceLine
 
 _LEFT_OUT = "(left out)"
@@ -28,7 +28,7 @@ class Names:
 
     def header(self, header: TraceHeader) -> TraceHeader:
         """The header with its ledger renamed. Take it first: its ids and tokens get the first numbers."""
-        return msgspec.structs.replace(header, ledger=self._snapshot(header.ledger) if header.ledger else None)
+        return msgspec.structs.replace(header, ledger=self._ledger(header.ledger) if header.ledger else None)
 
     def line(self, line: TraceLine) -> TraceLine:
         """The next line, renamed."""
@@ -52,15 +52,15 @@ class Names:
             return Append(seq, self._token(operation.token))
         return msgspec.structs.replace(operation, seq=seq)
 
-    def _snapshot(self, snapshot: Snapshot) -> Snapshot:
+    def _ledger(self, saved: SavedLedger) -> SavedLedger:
         return msgspec.structs.replace(
-            snapshot,
+            saved,
             contents=tuple(
-                msgspec.structs.replace(content, tokens=self._all(content.tokens)) for content in snapshot.contents
+                msgspec.structs.replace(content, tokens=self._all(content.tokens)) for content in saved.contents
             ),
             sequences={
                 self._seq(seq): msgspec.structs.replace(record, tokens=self._all(record.tokens))
-                for seq, record in snapshot.sequences.items()
+                for seq, record in saved.sequences.items()
             },
         )
 

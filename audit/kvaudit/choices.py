@@ -152,7 +152,7 @@ def heir(carriers: Iterable[int], variants: Variants) -> int | None:
 
 def copies(ledger: Ledger, h: Identity) -> list[int]:
     """The blocks that carry an identity."""
-    return list(ledger.books().carriers(h))
+    return list(ledger.carriers(h))
 
 
 def in_use(ledger: Ledger, block: int) -> list[Breach]:

@@ -16,7 +16,7 @@ import msgspec
 from kvaudit.errors import UsageError
 from kvaudit.execution import Scenario
 from kvaudit.protocol import Allocate, Append, Mutation, Pool
-from kvaudit.snapshot import Snapshot, ledger_of
+from kvaudit.saved_ledger import SavedLedger, ledger_of
 from kvspec.ledger import Ledger, empty_ledger
 
 FORMAT = "kvaudit-trace/1"
@@ -42,11 +42,11 @@ class TraceHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     obligation: str = ""
     steps: int | None = None
     features: tuple[str, ...] = ()
-    ledger: Snapshot | None = None
+    ledger: SavedLedger | None = None
 
     @property
     def start(self) -> Ledger:
-        """The ledger before the first operation. Raises UsageError if the snapshot makes no sense."""
+        """The ledger before the first operation. Raises UsageError if the saved one makes no sense."""
         pool = self.pool
         if self.ledger is not None:
             return ledger_of(pool, self.ledger)

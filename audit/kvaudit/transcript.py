@@ -51,6 +51,15 @@ def outcome_of(answer: Answer) -> Outcome:
     return Returned(list(answer.table) if answer.table is not None else answer.slot)
 
 
+def said(answer: Answer) -> str:
+    """An answer in words."""
+    if answer.outcome != "completed":
+        return f"{answer.outcome} ({answer.error})" if answer.error else answer.outcome
+    value = answer.other or (list(answer.table) if answer.table is not None else answer.slot)
+    cached = f", {answer.num_cached_tokens} cached" if answer.num_cached_tokens is not None else ""
+    return f"{'completed' if value is None else words.short(value)}{cached}"
+
+
 def _expected(operation: Mutation, judgement: Judgement) -> Answer:
     """Where both agree, the choices are those of the target."""
     if judgement.step is not None:

@@ -45,6 +45,10 @@ class Ledger(NamedTuple):
         """Blocks that no live sequence holds."""
         return len(self.free) + len(self.evictable)
 
+    def carriers(self, h: Identity) -> Iterator[int]:
+        """The blocks that carry an identity, in the order of their numbers. O(pool)."""
+        return (b for b, carried in enumerate(self.block_hash) if carried is h)
+
     def books(self) -> Books:
         """A copy to write in. O(pool + sequences)."""
         return _Copy(self)

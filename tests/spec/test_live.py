@@ -64,4 +64,4 @@ def test_step_by_step(seed: int, policy: Policy) -> None:
         assert frozen(written) == ledger
         assert written.num_free_blocks == ledger.num_free_blocks
         for h in ledger.hash_to_block:
-            assert list(written.books().carriers(h)) == list(ledger.books().carriers(h))
+            assert list(written.carriers(h)) == list(ledger.carriers(h))

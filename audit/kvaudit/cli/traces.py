@@ -45,12 +45,12 @@ def replay(
 ) -> None:
     """Play a saved failure again: exit code 0 if it is fixed, 1 if it still fails."""
     from kvaudit.replay import replay as play_again
-    from kvaudit.trace import read_trace
+    from kvaudit.trace import read_lines
 
-    header, scenario = read_trace(trace)
+    header, lines = read_lines(trace)
     spec = TargetSpec(target or header.target, source, tuple(refusal), isolate, black_box, timeout)
     with started(spec, profile or header.profile) as (manager, rules, console):
-        code = play_again(manager, header, scenario, rules, console)
+        code = play_again(manager, header, lines, rules, console)
     raise typer.Exit(code)
 
 

@@ -24,7 +24,7 @@ class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     mapped: int | None = None
 
 
-class LiveSequence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class SavedSequence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A live sequence."""
 
     table: tuple[int, ...]
@@ -32,16 +32,16 @@ class LiveSequence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     num_cached_tokens: int = 0
 
 
-class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class SavedLedger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A ledger. free: head first; evictable: oldest first; contents: each after its parent."""
 
     free: tuple[int, ...] = ()
     evictable: tuple[int, ...] = ()
     contents: tuple[Content, ...] = ()
-    sequences: dict[str, LiveSequence] = {}
+    sequences: dict[str, SavedSequence] = {}
 
 
-def snapshot_of(ledger: Ledger) -> Snapshot:
+def saved_ledger(ledger: Ledger) -> SavedLedger:
     """The ledger as JSON. O(pool + tokens)."""
     carriers: dict[Identity, list[int]] = {}
     for b, carried in enumerate(ledger.block_hash):
@@ -59,16 +59,16 @@ def snapshot_of(ledger: Ledger) -> Snapshot:
             place[h] = len(contents)
             parent = place[h.parent] if h.parent is not None else None
             contents.append(Content(h.tokens, parent, tuple(carriers.get(h, ())), ledger.hash_to_block.get(h)))
-    sequences = {str(seq): LiveSequence(s.table, s.tokens, s.num_cached_tokens) for seq, s in ledger.sequences.items()}
-    return Snapshot(tuple(ledger.free), tuple(ledger.evictable), tuple(contents), sequences)
+    sequences = {str(seq): SavedSequence(s.table, s.tokens, s.num_cached_tokens) for seq, s in ledger.sequences.items()}
+    return SavedLedger(tuple(ledger.free), tuple(ledger.evictable), tuple(contents), sequences)
 
 
-def ledger_of(pool: Pool, snapshot: Snapshot) -> Ledger:
-    """The ledger of a snapshot. Raises UsageError if no pool could be in that state. O(pool + tokens)."""
+def ledger_of(pool: Pool, saved: SavedLedger) -> Ledger:
+    """The ledger of a saved one. Raises UsageError if no pool could be in that state. O(pool + tokens)."""
     block_hash: list[Identity | None] = [None] * pool.num_blocks
     hash_to_block: dict[Identity, int] = {}
     nodes: list[Identity] = []
-    for i, content in enumerate(snapshot.contents):
+    for i, content in enumerate(saved.contents):
         what = f"content {i}"
         _demand(
             len(content.tokens) == pool.block_size, f"{what} has {len(content.tokens)} tokens, not {pool.block_size}"
@@ -87,7 +87,7 @@ def ledger_of(pool: Pool, snapshot: Snapshot) -> Ledger:
     ref = [0] * pool.num_blocks
     sequences: dict[SeqId, Sequence] = {}
     fresh = Ledger(pool.num_blocks, pool.block_size, pool.enable_prefix_cache, (), (), (), (), {}, {})
-    for seq, record in snapshot.sequences.items():
+    for seq, record in saved.sequences.items():
         chain = full_chain(fresh, record.tokens)
         _check_sequence(pool, seq, record)
         for i, b in enumerate(record.table):
@@ -95,10 +95,10 @@ def ledger_of(pool: Pool, snapshot: Snapshot) -> Ledger:
             due = chain[i] if i < len(chain) else None
             _demand(block_hash[b] is due, f"block {b} does not carry the content that {seq!r} has there")
         sequences[seq] = Sequence(record.table, record.tokens, chain, record.num_cached_tokens)
-    _check_lists(pool, snapshot, ref, block_hash)
+    _check_lists(pool, saved, ref, block_hash)
     return fresh._replace(
-        free=snapshot.free,
-        evictable=snapshot.evictable,
+        free=saved.free,
+        evictable=saved.evictable,
         ref=tuple(ref),
         block_hash=tuple(block_hash),
         hash_to_block=hash_to_block,
@@ -106,7 +106,7 @@ def ledger_of(pool: Pool, snapshot: Snapshot) -> Ledger:
     )
 
 
-def _check_sequence(pool: Pool, seq: str, record: LiveSequence) -> None:
+def _check_sequence(pool: Pool, seq: str, record: SavedSequence) -> None:
     _demand(bool(seq) and bool(record.tokens), "a sequence has an id and at least one token")
     _demand(all(0 <= token < 2**32 for token in record.tokens), f"{seq!r} has tokens beyond 0 .. 2^32-1")
     due = blocks_for(len(record.tokens), pool.block_size)
@@ -118,9 +118,9 @@ def _check_sequence(pool: Pool, seq: str, record: LiveSequence) -> None:
     _demand(fits, f"{cached} tokens of {seq!r} cannot have been cached")
 
 
-def _check_lists(pool: Pool, snapshot: Snapshot, ref: list[int], block_hash: list[Identity | None]) -> None:
+def _check_lists(pool: Pool, saved: SavedLedger, ref: list[int], block_hash: list[Identity | None]) -> None:
     places = [0 if count == 0 else 1 for count in ref]
-    for name, listed, has_content in (("free", snapshot.free, False), ("evictable", snapshot.evictable, True)):
+    for name, listed, has_content in (("free", saved.free, False), ("evictable", saved.evictable, True)):
         for b in listed:
             _demand(0 <= b < pool.num_blocks, f"{name} names block {b}, which is none")
             _demand((block_hash[b] is not None) is has_content, f"block {b} does not belong in {name}")
