@@ -35,7 +35,8 @@ def replay(target: Target, header: TraceHeader, lines: Sequence[TraceLine], prof
         then = _when_saved(saved[id(operation)], words.came(judgement))
         line = f"{number:3}  {words.call(operation)} -> {words.came(judgement)}{expected}{then}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    if not execution.breaches and header.obligation in OBLIGATIONS:
+    shows = any(line.differs for line in lines)  # then no observe() is needed to see it again
+    if not execution.breaches and header.obligation in OBLIGATIONS and not shows:
         offered = {*target.capabilities, *([LEDGER] if "observe" in target.capabilities else [])}
         unseen = OBLIGATIONS[header.obligation].needs - offered
         if unseen:
@@ -56,6 +57,6 @@ def replay(target: Target, header: TraceHeader, lines: Sequence[TraceLine], prof
 
 def _when_saved(line: TraceLine, now: str) -> str:
     """What came when the trace was saved, if that was wrong and is otherwise now."""
-    if line.came is None or line.came == line.expected or said(line.came) == now:
+    if line.came is None or not line.differs or said(line.came) == now:
         return ""
     return f"   (when it was saved: {said(line.came)})"

@@ -9,14 +9,15 @@ import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Literal, TypeVar
+from typing import IO, Literal, TypeVar
 
 import msgspec
 
 from kvaudit.errors import UsageError
 from kvaudit.execution import Scenario
-from kvaudit.protocol import Allocate, Append, Mutation, Pool
+from kvaudit.protocol import Allocate, Mutation, Pool
 from kvaudit.saved_ledger import SavedLedger, ledger_of
+from kvaudit.trace_sense import check_line
 from kvspec.ledger import Ledger, empty_ledger
 
 FORMAT = "kvaudit-trace/1"
@@ -76,6 +77,13 @@ class TraceLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     operation: Mutation
     expected: Answer | None = None
     came: Answer | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is known that another answer came than was expected; how a refusal is called does not count."""
+        if self.expected is None or self.came is None:
+            return False
+        return msgspec.structs.replace(self.came, error=self.expected.error) != self.expected
 
 
 class _Format(msgspec.Struct):
@@ -177,8 +185,7 @@ class TraceReader:
                 raise UsageError(f"{self.where}: step {due} was due, this is step {line.step}: {hint}")
             if self.header.steps is not None and due > self.header.steps:
                 raise UsageError(f"{self.where}: the header promises no more than {self.header.steps} operations")
-            _check_operation(line.operation, self.where)
-            _check_answers(line, self.where)
+            check_line(line.operation, (line.expected, line.came), self.where)
             yield line
         steps = self.line - 1
         if self.header.steps is not None and steps < self.header.steps:
@@ -252,36 +259,3 @@ def read_lines(path: Path) -> tuple[TraceHeader, list[TraceLine]]:
                 raise UsageError(f"{reader.where}: {operation.seq!r} was never allocated")
             lines.append(line)
         return reader.header, lines
-
-
-def _check_operation(operation: Mutation, where: str) -> None:
-    """What no caller may do is refused here."""
-    if not operation.seq:
-        raise UsageError(f"{where}: the id of a sequence has at least one character")
-    tokens: tuple[int, ...] = ()
-    if isinstance(operation, Allocate):
-        tokens = operation.tokens
-        if not tokens:
-            raise UsageError(f"{where}: a prompt has at least one token")
-    elif isinstance(operation, Append):
-        tokens = (operation.token,)
-    if tokens and not (min(tokens) >= 0 and max(tokens) < 2**32):
-        wrong = next(token for token in tokens if not 0 <= token < 2**32)
-        raise UsageError(f"{where}: {wrong} is no token id: they are integers in 0 .. 2^32-1")
-
-
-def _check_answers(line: TraceLine, where: str) -> None:
-    """What such an operation cannot be answered."""
-    for answer in (line.expected, line.came):
-        if answer is None:
-            continue
-        op: Any = type(line.operation)
-        completed = answer.outcome == "completed"
-        for name, has in (
-            ("table", completed and op is Allocate),
-            ("slot", completed and op is Append),
-            ("num_cached_tokens", completed and op is Allocate),
-        ):
-            if not has and getattr(answer, name) is not None:
-                what = f"{op.__name__.lower()} that was {answer.outcome}" if not completed else op.__name__.lower()
-                raise UsageError(f"{where}: an answer to {what} has no {name}")
