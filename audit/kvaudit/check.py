@@ -152,6 +152,8 @@ class Checker:
 
     def _by_a_caller(self, operation: Mutation, outcome: Outcome, cached: int | None) -> list[Breach]:
         """What a caller runs into who acts on the answer: K2, K1. O(tokens of the sequences concerned)."""
+        if self._has_tables is False:
+            return []  # the tables are our own
         caller, ledger, size = Caller(self._pool), self._ledger, self._pool.block_size
         value = outcome.value if isinstance(outcome, Returned) else None
         if isinstance(operation, Allocate):

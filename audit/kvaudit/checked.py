@@ -12,6 +12,7 @@ from kvaudit.findings import details
 from kvaudit.oracle import Judgement
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
 from kvaudit.trace import TraceHeader, TraceLine
+from kvaudit.transcript import said
 from kvspec.obligations import OBLIGATIONS
 
 _SHOWN_BY: Mapping[str, tuple[str, ...]] = {
@@ -82,7 +83,7 @@ def departure_of(line: TraceLine, judgement: Judgement, expected: str = "") -> D
         step=line.step,
         call=_clipped(words.call(line.operation)),
         expected=expected or words.expected(line.operation, judgement),
-        came=words.came(judgement),
+        came=said(line.came) if line.came is not None else "",
         obligation=main,
         also=sorted({breach.obligation for breach in judgement.breaches} - {main}, key=SEVERITY.index),
         symptom=OBLIGATIONS[main].symptom,
