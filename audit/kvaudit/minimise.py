@@ -66,11 +66,14 @@ def minimise(
     told = ["interrupted: it may be possible to make it smaller"] if interrupt.came else []
     if header.obligation not in ("", obligation):
         told.append(f"when it was saved it violated {header.obligation}; on {target.name} it violates {obligation}")
+        if "observe" in target.capabilities:
+            told.append("with observe() a fault may be seen earlier, under another name: see --black-box")
     new = msgspec.structs.replace(
         header, pool=small.pool, profile=profile.name, obligation=obligation, steps=len(lines)
     )
-    before = words.count(len(scenario.program), "operation")
-    return Small(new, lines, told, f"{obligation} in {words.count(len(lines), 'operation')} instead of {before}")
+    return Small(
+        new, lines, told, f"{obligation} in {words.count(len(lines), 'operation')} instead of {len(scenario.program):,}"
+    )
 
 
 def _violates(execution: Execution, obligation: str) -> bool:
