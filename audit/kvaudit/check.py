@@ -45,12 +45,15 @@ def check_trace(reader: TraceReader, profile: Profile, tell: Callable[[int, floa
     checker = Checker(reader.header, profile)
     departure = None
     with Interrupt() as interrupt:
-        for line in reader:
-            departure = checker.check(line, reader.where)
-            if departure is not None or interrupt.came:
-                break
-            if line.step % _TELL_EVERY == 0:
-                tell(line.step, reader.done)
+        try:
+            for line in reader:
+                departure = checker.check(line, reader.where)
+                if departure is not None or interrupt.came:
+                    break
+                if line.step % _TELL_EVERY == 0:
+                    tell(line.step, reader.done)
+        except KeyboardInterrupt:  # the next line, of a pipe, does not come
+            interrupt.came = True
     seconds, came = time.monotonic() - began, interrupt.came
     return checked(
         reader.header, str(reader.path), profile.name, checker.met, checker.recorded, departure, came, seconds

@@ -17,7 +17,7 @@ from kvaudit.errors import UsageError
 from kvaudit.profiles import Profile
 from kvaudit.targets import Target, TargetSpec, profile_named
 
-_INTERRUPTED = 130
+INTERRUPTED = 130
 """Exit code of a shell's command that Ctrl-C has ended."""
 
 
@@ -84,7 +84,7 @@ def _muffled() -> Iterator[Console]:
             yield console
     except KeyboardInterrupt:  # an audit that has begun ends with its report instead
         say("error", "interrupted before the audit had begun")
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
     finally:
         if printed.lines:
             say("note", f"the target printed {printed.lines:,} lines to standard output, first: {printed.first!r:.80}")

@@ -10,7 +10,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from kvaudit.cli.console import JsonFile, started
+from kvaudit.cli.console import INTERRUPTED, JsonFile, say, started
 from kvaudit.cli.options import BlackBox, Isolate, Json, Profile, Refusal, Source, Timeout
 from kvaudit.errors import UsageError
 from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
@@ -130,7 +130,11 @@ def anonymise(trace: Recorded, output: Output = None) -> None:
                 if line.step % 512 == 0:
                     bar.update(task, completed=reader.done, done=f"{line.step:,} operations")
 
-        write_trace(renamed, names.header(reader.header), lines())
+        try:
+            write_trace(renamed, names.header(reader.header), lines())
+        except KeyboardInterrupt:
+            say("error", "interrupted: nothing was written")
+            raise typer.Exit(INTERRUPTED) from None
     console.print(f"{renamed}: {names.summary}", markup=False, highlight=False, soft_wrap=True)
 
 
