@@ -11,12 +11,12 @@ import typer
 from rich.console import Console
 
 from kvaudit.cli.console import INTERRUPTED, JsonFile, say, started
-from kvaudit.cli.options import BlackBox, Isolate, Json, Profile, Refusal, Source, Timeout
+from kvaudit.cli.options import BlackBox, Isolate, Json, Refusal, Source, Timeout
 from kvaudit.errors import UsageError
 from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
 
 if TYPE_CHECKING:
-    from kvaudit.trace import TraceLine
+    from kvaudit.trace import TraceHeader, TraceLine
 
 Saved = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace.jsonl that a run has saved.", show_default=False)]
 Recorded = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace, saved or recorded.", show_default=False)]
@@ -25,6 +25,10 @@ Another = Annotated[
     typer.Option("--target", metavar="TARGET", help="Another target than the trace's own.", show_default=False),
 ]
 
+Rules = Annotated[
+    str | None,
+    typer.Option("--profile", help="seed, strict, or an engine's; else the trace's own.", show_default=False),
+]
 Output = Annotated[
     Path | None,
     typer.Option(
@@ -37,7 +41,7 @@ def replay(
     trace: Saved,
     target: Another = None,
     source: Source = None,
-    profile: Profile = None,
+    profile: Rules = None,
     refusal: Refusal = [],  # noqa: B006 (typer copies it)
     isolate: Isolate = False,
     black_box: BlackBox = False,
@@ -48,13 +52,13 @@ def replay(
     from kvaudit.trace import read_lines
 
     header, lines = read_lines(trace)
-    spec = TargetSpec(target or header.target, source, tuple(refusal), isolate, black_box, timeout)
+    spec = TargetSpec(_named(target, header), source, tuple(refusal), isolate, black_box, timeout)
     with started(spec, profile or header.profile) as (manager, rules, console):
         code = play_again(manager, header, lines, rules, console)
     raise typer.Exit(code)
 
 
-def check(trace: Recorded, profile: Profile = None, json: Json = None) -> None:
+def check(trace: Recorded, profile: Rules = None, json: Json = None) -> None:
     """Hold a recorded trace of a running system to the specification, without any target."""
     from kvaudit.check import check_trace
     from kvaudit.checked_terminal import show
@@ -82,7 +86,7 @@ def shrink(
     output: Output = None,
     target: Another = None,
     source: Source = None,
-    profile: Profile = None,
+    profile: Rules = None,
     refusal: Refusal = [],  # noqa: B006 (typer copies it)
     isolate: Isolate = False,
     black_box: BlackBox = False,
@@ -95,7 +99,7 @@ def shrink(
 
     header, scenario = read_trace(trace)
     small_trace = output or beside(trace, "small")
-    spec = TargetSpec(target or header.target, source, tuple(refusal), isolate, black_box, timeout)
+    spec = TargetSpec(_named(target, header), source, tuple(refusal), isolate, black_box, timeout)
     with started(spec, profile or header.profile) as (manager, rules, console):
         with progress_bar(console) as bar:
             task = bar.add_task("shrinking", total=None, done="")
@@ -136,6 +140,13 @@ def anonymise(trace: Recorded, output: Output = None) -> None:
             say("error", "interrupted: nothing was written")
             raise typer.Exit(INTERRUPTED) from None
     console.print(f"{renamed}: {names.summary}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _named(target: str | None, header: TraceHeader) -> str:
+    """The target to play a trace on."""
+    if not (target or header.target):
+        raise UsageError("the trace names no target to play it on: give one with --target")
+    return target or header.target
 
 
 def beside(trace: Path, kind: str) -> Path:
