@@ -128,13 +128,19 @@ def _ask_specification(operation: Callable[[], Step], answer: Outcome, breaches:
     return Ruling(False, None if breaches else step, breaches)
 
 
+def own_step(ledger: Ledger, operation: Mutation) -> Step:
+    """What the specification does, left to its own choices. Raises OutOfBlocks."""
+    if isinstance(operation, Allocate):
+        return operations.allocate(ledger, operation.seq, operation.tokens)
+    if isinstance(operation, Append):
+        return operations.append_slot(ledger, operation.seq, operation.token)
+    return operations.free(ledger, operation.seq)
+
+
 def _refuses(ledger: Ledger, operation: Mutation) -> bool:
     """Whether the specification, left to its own choices, refuses an operation."""
     try:
-        if isinstance(operation, Allocate):
-            operations.allocate(ledger, operation.seq, operation.tokens)
-        elif isinstance(operation, Append):
-            operations.append_slot(ledger, operation.seq, operation.token)
+        own_step(ledger, operation)
     except OutOfBlocks:
         return True
     return False
