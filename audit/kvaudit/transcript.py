@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kvaudit import words
-from kvaudit.answers import own_step
 from kvaudit.choices import block_list
 from kvaudit.execution import Execution
 from kvaudit.oracle import Judgement
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Raised, Refused, Returned
+from kvaudit.rulings import own_step
 from kvaudit.trace import Answer, TraceLine
 from kvspec.ledger import Ledger
 from kvspec.operations import OutOfBlocks, Step

@@ -77,7 +77,7 @@ def started(
 @contextlib.contextmanager
 def _muffled() -> Iterator[Console]:
     """A console on standard output, from which the target's own prints are kept away."""
-    console = _Console(file=sys.stdout)
+    console = PipedConsole(file=sys.stdout)
     printed = _Printed()
     try:
         with contextlib.redirect_stdout(printed):
@@ -90,7 +90,7 @@ def _muffled() -> Iterator[Console]:
             say("note", f"the target printed {printed.lines:,} lines to standard output, first: {printed.first!r:.80}")
 
 
-class _Console(Console):
+class PipedConsole(Console):
     """A console whose reader may go away (`| head`): `main` ends the command then."""
 
     def on_broken_pipe(self) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kvaudit.answers import own_step
 from kvaudit.execution import Scenario
 from kvaudit.protocol import Allocate, Free, Mutation
+from kvaudit.rulings import own_step
 from kvaudit.transcript import due
 from kvaudit.vectors.format import Reads, Vector, VectorStep
 from kvspec.ledger import Ledger, empty_ledger
