@@ -6,7 +6,7 @@ answer is a policy (`kvspec.policy`), of which the specification asks the same c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,7 @@ class ReadOff:
             found.append(Breach("O9", f"{short(cached)} tokens are said to be cached though the prefix cache is off"))
         return found
 
-    def heir(self, carriers: tuple[int, ...]) -> int | None:
+    def heir(self, carriers: Iterable[int]) -> int | None:
         """Where every copy can be hit, the next copy."""
         return heir(carriers, self._variants)
 
@@ -116,7 +116,7 @@ class Unseen:
         need = f"{words.count(needed, 'new block')} needed and {spare} available"
         raise Illegal([Breach("O2", f"refused, with {need}")])
 
-    def heir(self, carriers: tuple[int, ...]) -> int | None:
+    def heir(self, carriers: Iterable[int]) -> int | None:
         """Never asked: nothing is evicted."""
         return None
 
@@ -140,19 +140,19 @@ class Appended:
             raise Illegal(breaches)
         return (self.block,)
 
-    def heir(self, carriers: tuple[int, ...]) -> int | None:
+    def heir(self, carriers: Iterable[int]) -> int | None:
         """Where every copy can be hit, the next copy."""
         return heir(carriers, self.variants)
 
 
-def heir(carriers: tuple[int, ...], variants: Variants) -> int | None:
+def heir(carriers: Iterable[int], variants: Variants) -> int | None:
     """Who is mapped in place of an evicted block."""
-    return carriers[0] if carriers and variants.duplicates == "keep all" else None
+    return next(iter(carriers), None) if variants.duplicates == "keep all" else None
 
 
 def copies(ledger: Ledger, h: Identity) -> list[int]:
     """The blocks that carry an identity."""
-    return [b for b, carried in enumerate(ledger.block_hash) if carried is h]
+    return list(ledger.carriers(h))
 
 
 def in_use(ledger: Ledger, block: int) -> list[Breach]:
@@ -168,17 +168,31 @@ def out_of_order(ledger: Ledger, new: Sequence[int], hits: Sequence[int], varian
     """O6: idle blocks that were taken although another one had to go first, under the variants."""
     if not new:
         return []
-    free = list(ledger.free)
-    evictable = [b for b in ledger.evictable if b not in hits]
+    free = _Heads(ledger.free)
+    evictable = _Heads(b for b in ledger.evictable if b not in hits)
     for block in new:
-        if block in evictable:
-            if free and variants.take_from == "free first":
-                return [Breach("O6", f"cached block {block} is evicted though block {free[0]} is free")]
-            if evictable[0] != block:
-                return [Breach("O6", f"block {block} is evicted though block {evictable[0]} is older")]
-            evictable.pop(0)
+        if ledger.block_hash[block] is not None:
+            if free.head is not None and variants.take_from == "free first":
+                return [Breach("O6", f"cached block {block} is evicted though block {free.head} is free")]
+            if evictable.head != block:
+                return [Breach("O6", f"block {block} is evicted though block {evictable.head} is older")]
+            evictable.take(block)
         else:
-            if variants.free_list == "fifo" and free[0] != block:
-                return [Breach("O6", f"block {block} is taken though block {free[0]} heads the free list")]
-            free.remove(block)
+            if variants.free_list == "fifo" and free.head != block:
+                return [Breach("O6", f"block {block} is taken though block {free.head} heads the free list")]
+            free.take(block)
     return []
+
+
+class _Heads:
+    """The heads of a list of blocks, as one after the other is taken. Looks no further than it must."""
+
+    def __init__(self, blocks: Iterable[int]) -> None:
+        self._rest: Iterator[int] = iter(blocks)
+        self._taken: set[int] = set()
+        self.head = next(self._rest, None)
+
+    def take(self, block: int) -> None:
+        self._taken.add(block)
+        while self.head in self._taken:
+            self.head = next(self._rest, None)
