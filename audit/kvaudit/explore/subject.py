@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from kvaudit import words
 from kvaudit.api import ApiTarget
 from kvaudit.choices import Appended, Illegal, ReadOff, block_list
+from kvaudit.oracle import own_step
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Refused, State
 from kvspec import operations
 from kvspec.identity import Identity
@@ -184,7 +185,7 @@ class Subject:
 
     def _refused(self, manager: Any, ledger: Ledger, snapshot: Snapshot, op: Mutation) -> Result:
         try:
-            operation(ledger, op)
+            own_step(ledger, op)
         except OutOfBlocks:
             pass
         else:
@@ -204,7 +205,7 @@ class Subject:
 
     def _due(self, manager: Any, ledger: Ledger, op: Mutation, answer: Any) -> Step:
         """What the specification does, on the target's choices where it leaves any."""
-        step = operation(ledger, op)
+        step = own_step(ledger, op)
         if step.result == answer or self._variants.free_list == "fifo":
             return step
         if type(op) is Allocate:
@@ -263,15 +264,6 @@ class Subject:
         lists = [id(items) for records in snapshot[len(FLAT) :] for items in records.values()]
         if len(set(lists)) != len(lists):
             raise Unfit("two of its records are one list, which a restored state would not show")
-
-
-def operation(ledger: Ledger, op: Mutation) -> Step:
-    """What the specification does. Raises OutOfBlocks."""
-    if type(op) is Allocate:
-        return operations.allocate(ledger, op.seq, op.tokens)
-    if type(op) is Append:
-        return operations.append_slot(ledger, op.seq, op.token)
-    return operations.free(ledger, op.seq)
 
 
 # --- renaming ----------------------------------------------------------------------------------------------
