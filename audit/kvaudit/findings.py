@@ -89,8 +89,9 @@ def _finding(
 def _story(steps: list[StepShown], breach: Breach) -> list[str]:
     """What happened, which obligation that breaks, and what production would see."""
     obligation, last = OBLIGATIONS[breach.obligation], steps[-1]
+    came = f"expected: {last.expected}; came: {last.got}" if last.got != last.expected else f"{last.got}, as expected"
     return [
-        f"Step {len(steps)}, {last.call}: expected {last.expected}, came {last.got}.",
+        f"Step {len(steps)}, {last.call}: {came}.",
         f"This breaks {breach.obligation}, {obligation.title}: {breach.detail}.",
         f"In production: {obligation.symptom}.",
     ]
