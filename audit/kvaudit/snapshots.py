@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,9 @@ from kvspec.operations import OutOfBlocks
 
 MAX_BLOCKS = 256
 """Of a larger pool no snapshot is kept: nobody reads such a picture, and each step would carry one."""
+
+NEW_KEY = "new key"
+"""The content of a block under a key of the target's that the specification knows nothing of, as far as it was read."""
 
 
 def due_after(operation: Mutation, judgement: Judgement) -> Ledger:
@@ -32,13 +36,14 @@ def of_ledger(ledger: Ledger) -> PoolShown | None:
     """The specification's pool; None if it is too large. O(pool + tokens)."""
     if ledger.num_blocks > MAX_BLOCKS:
         return None
+    names = _Names()
     return PoolShown(
         free=list(ledger.free),
         evictable=list(ledger.evictable),
         ref=list(ledger.ref),
-        content=_content(ledger.block_hash),
+        content=names.content(ledger.block_hash),
         tables={str(seq): list(record.table) for seq, record in ledger.sequences.items()},
-        hits={_said(h): block for h, block in ledger.hash_to_block.items()},
+        hits={names(h): block for h, block in ledger.hash_to_block.items()},
     )
 
 
@@ -46,15 +51,15 @@ def of_observed(seen: Observed, num_blocks: int) -> PoolShown | None:
     """What a target showed, its keys replaced by identities. Numbers that are no blocks are left out."""
     if num_blocks > MAX_BLOCKS:
         return None
-    state = seen.state or State()
+    state, names = seen.state or State(), _Names()
     tables = state.tables if state.tables is not None else seen.tables
     return PoolShown(
         free=_blocks(state.free, num_blocks),
         evictable=_blocks(state.evictable, num_blocks),
         ref=_entries(state.ref, num_blocks),
-        content=_content(_entries(state.block_hash, num_blocks)),
+        content=names.content(_entries(state.block_hash, num_blocks)),
         tables=None if tables is None else {seq: block_list(table, num_blocks) or [] for seq, table in tables.items()},
-        hits=None if state.hash_to_block is None else {_said(h): b for h, b in state.hash_to_block.items()},
+        hits=None if state.hash_to_block is None else {names(h): b for h, b in state.hash_to_block.items()},
     )
 
 
@@ -67,12 +72,20 @@ def _entries(entries: Sequence[Any] | None, num_blocks: int) -> list[Any] | None
     return list(entries) if entries is not None and len(entries) == num_blocks else None
 
 
-def _content(identities: Sequence[Any] | None) -> list[str | None] | None:
-    return None if identities is None else [None if h is None else _said(h) for h in identities]
+class _Names:
+    """Prefixes as texts, each with its own. A key that stands for no prefix that is due is called a new key."""
 
+    def __init__(self) -> None:
+        self._name_of: dict[Identity | None, str] = {}
+        self._times: Counter[str] = Counter()
 
-def _said(h: Identity | None) -> str:
-    """A prefix; a key of the target's that was never registered is shown as it is."""
-    if h is None:
-        return "None"
-    return words.short(h) if not h.extra else " ".join(map(str, h.extra))[:40]
+    def __call__(self, h: Identity | None) -> str:
+        if h not in self._name_of:
+            text = NEW_KEY if h is None or h.extra else words.short(h)
+            self._times[text] += 1
+            self._name_of[h] = text if self._times[text] == 1 else f"{text} #{self._times[text]}"
+        return self._name_of[h]
+
+    def content(self, identities: Sequence[Any] | None) -> list[str | None] | None:
+        """The text for each block."""
+        return None if identities is None else [None if h is None else self(h) for h in identities]
