@@ -71,12 +71,12 @@ def test_a_block_is_held_idle_or_free() -> None:
 @pytest.mark.parametrize(
     ("shown", "block", "kind", "odd"),
     [
-        (pool(ref=[1, 0, 0]), 0, "held", "held 2 times"),
+        (pool(ref=[1, 0, 0]), 0, "held", "1 reference, held 2 times"),
         (pool(evictable=[1, 0]), 0, "held", "held and in the LRU order"),
         (pool(free=[2, 1]), 1, "idle", "in the LRU order and in the free list"),
         (pool(free=[2, 2]), 2, "free", "in the free list twice"),
         (pool(free=[]), 2, "lost", ""),
-        (pool(free=[], ref=[2, 0, 1]), 2, "lost", "held 0 times"),
+        (pool(free=[], ref=[2, 0, 1]), 2, "lost", "1 reference, held 0 times"),
     ],
 )
 def test_what_cannot_be_is_said(shown: PoolShown, block: int, kind: str, odd: str) -> None:

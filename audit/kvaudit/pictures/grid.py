@@ -147,7 +147,7 @@ def _odd(pool: PoolShown, block: int) -> str:
     if pool.ref is not None and pool.tables is not None:
         holders = sum(table.count(block) for table in pool.tables.values())
         if pool.ref[block] != holders:
-            return f"held {count(holders, 'time')}"
+            return f"{count(pool.ref[block], 'reference')}, held {count(holders, 'time')}"
     return ""
 
 

@@ -20,6 +20,7 @@ FILE = "report.html"
 """What the page is called in the folder of `--report`."""
 
 _COLOURS = 8
+_TAIL = 12
 
 
 def page(result: Report | Explored | Finding) -> str:
@@ -49,6 +50,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["tail"] = _tail
     environment.globals |= {
         "COLOURS": _COLOURS,
         "EXHAUSTIVE": EXHAUSTIVE,
@@ -57,6 +59,11 @@ def _environment() -> Environment:
         "count": count,
     }
     return environment
+
+
+def _tail(prefix: str) -> str:
+    """The end of a prefix, if it is long: it is the end in which the blocks of a prompt differ."""
+    return prefix if len(prefix) <= _TAIL else "…" + prefix[-_TAIL:].partition(" ")[2]
 
 
 def _digest(text: str) -> str:

@@ -10,6 +10,7 @@ from kvaudit.pictures.grid import Cell, Column, Grid, grid_of
 from kvaudit.report import Finding
 
 _COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "bright_red")
+_FEW = 3  # blocks of a list
 _WIDTH = 96  # what a picture may take of a terminal of 100 columns
 
 
@@ -61,21 +62,24 @@ def _cell(grid: Grid, cell: Cell) -> Text:
 
 
 def _order(blocks: list[int] | None) -> Text:
-    return Text("?" if blocks is None else " ".join(map(str, blocks)) or "-", "dim")
+    if blocks is None:
+        return Text("?", "dim")
+    few = [str(block) for block in blocks[:_FEW]] + (["…"] if len(blocks) > _FEW else [])
+    return Text(" ".join(few) or "-", "dim")
 
 
 def _key(grid: Grid, left_out: int) -> str:
     """What the signs mean that are there."""
     cells = [cell for column in grid.columns for cell in column.cells]
     kinds = {cell.kind for cell in cells}
-    signs = ["a letter: the sequence that holds the block, with its references"] if "held" in kinds else []
+    signs = ["letters: who holds it, number: references"] if "held" in kinds else []
     signs += [f"{mark} = {name}" for name, mark in grid.marks.items() if mark != name]
-    signs += ["░ idle, still cached"] if "idle" in kinds else []
+    signs += ["░ idle, cached"] if "idle" in kinds else []
     signs += ["· free"] if "free" in kinds else []
-    signs += ["? not shown by the target"] if "unknown" in kinds else []
+    signs += ["? not shown"] if "unknown" in kinds else []
     odd = dict.fromkeys(cell.odd for cell in cells if cell.odd)
     signs += [f"! cannot be: {', '.join(odd)}"] if odd else []
-    signs += ["[ ] violated"] if any(cell.violated for cell in cells) else []
+    signs += ["[] violated"] if any(cell.violated for cell in cells) else []
     signs += [f"{grid.hidden} blocks that stay free have no row"] if grid.hidden else []
     signs += [f"the first {left_out} steps are left out"] if left_out else []
     return "; ".join(signs)
