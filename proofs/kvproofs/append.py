@@ -11,11 +11,10 @@ from kvblocks import errors
 from kvproofs import theory
 from kvproofs.backend import StateView, Step
 from kvproofs.executor import Executor, Goal
-from kvproofs.operation import SEQ_ID, Run, completed, ghosts_after, prove_operation, unchanged
-from kvproofs.state import State, StrategyError, capture
+from kvproofs.operation import SEQ_ID, Run, answered, completed, ghosts_after, prove_operation, refused
+from kvproofs.state import State, capture
 from kvproofs.terms import INT, SIZE, Argument, SeqTerm, div, lift, mod, times
 from kvspec import postconditions as post
-from kvspec.obligations import OBLIGATIONS
 
 
 def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
@@ -26,29 +25,16 @@ def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
         return manager.append_slot(SeqTerm(SEQ_ID), token)
 
     def at_end(run: Run) -> None:
-        before, error = run.before.state, run.outcome.error
-        prompt = (z3.K(INT, token.term), z3.IntVal(1))
+        before = run.before.state
         legal = z3.And(before.live(SEQ_ID), token.is_token())
-        if isinstance(error, errors.UnknownSequence | errors.InvalidArgument):
-            run.prove("O10", "a legal call is no misuse", z3.Not(legal))
-            unchanged(run, "O10")
+        if not answered(run, legal, (errors.UnknownSequence, errors.InvalidArgument)):
             return
-        run.prove("O10", "misuse is named", legal)
-        if isinstance(error, StrategyError):
-            unchanged(run, "O1")
-            return
-        if error is not None and not isinstance(error, errors.OutOfBlocks):
-            run.prove("O2", f"a legal call does not raise {type(error).__name__}", z3.BoolVal(False))
-            return
-        step: Any
+        prompt = (z3.K(INT, token.term), z3.IntVal(1))
         after = capture(run.manager)
-        if error is not None:
-            step = Step(run.before, StateView(after), SeqTerm(SEQ_ID), prompt, refused=True)
-            for name in ("O1", "O2"):
-                for clause in OBLIGATIONS[name].steps["append"]:
-                    run.prove(name, f"{clause.__name__} (refused)", clause(run.logic, step))
+        if run.outcome.error is not None:
+            refused(run, "append", Step(run.before, StateView(after), SeqTerm(SEQ_ID), prompt, refused=True))
             return
-        step = Step(run.before, StateView(after), SeqTerm(SEQ_ID), prompt, slot=run.outcome.value)
+        step: Any = Step(run.before, StateView(after), SeqTerm(SEQ_ID), prompt, slot=run.outcome.value)
         run.executor.require(lift(post.others_unchanged(run.logic, step)), "no other table changes")
         pos = before.tokens_len[SEQ_ID]
         row, old = after.tokens[SEQ_ID], before.tokens[SEQ_ID]

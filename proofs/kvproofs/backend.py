@@ -12,6 +12,7 @@ from typing import Any
 import z3
 
 from kvproofs import theory
+from kvproofs.formulas import one
 from kvproofs.state import State
 from kvproofs.terms import INT, KEY, SEQ, SIZE, Bool, Int, KeyTerm, SeqTerm, _Comparable, div, lift, number
 from kvspec.variants import SEED_VARIANTS
@@ -70,10 +71,6 @@ class Symbolic:
         return Bool(z3.ForAll([i], z3.Implies(z3.And(0 <= i, i < number(count)), lift(claim(Int(i))))))
 
 
-def _count(condition: Any) -> Any:
-    return z3.If(condition, z3.IntVal(1), z3.IntVal(0))
-
-
 class StateView:
     """What kvspec can say of a symbolic state."""
 
@@ -91,10 +88,10 @@ class StateView:
         return z3.And(0 <= number(b), number(b) < self.state.num_blocks)
 
     def times_free(self, b: Any) -> Int:
-        return Int(_count(self.state.free_member[number(b)]))
+        return Int(one(self.state.free_member[number(b)]))
 
     def times_evictable(self, b: Any) -> Int:
-        return Int(_count(self.state.evictable_member[number(b)]))
+        return Int(one(self.state.evictable_member[number(b)]))
 
     def ahead_in_free(self, b: Any, c: Any) -> Bool:
         return _ahead(self.state.free_member, self.state.free_stamp, number(b), number(c))

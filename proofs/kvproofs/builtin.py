@@ -7,6 +7,7 @@ from typing import Any
 
 import z3
 
+from kvproofs.constructors import empty_dict, repeated
 from kvproofs.containers import List, Modelled
 from kvproofs.errors import Unsupported
 from kvproofs.loops import Range, Reversed, enter_loop
@@ -101,6 +102,8 @@ NAMES: dict[str, Any] = {
     "isinstance": _isinstance,
     "_list_": _list,
     "_typed_": _typed,
+    "_dict_": empty_dict,
+    "_repeated_": repeated,
     "_enter_loop_": enter_loop,
     "_unsupported_": _unsupported,
     **{

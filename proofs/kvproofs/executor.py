@@ -69,6 +69,7 @@ class Executor:
 
     def paths(self, program: Callable[[], Any]) -> Iterator[Outcome]:
         """Each path in turn; while one is being looked at, `prove` speaks of its end."""
+        self._known: dict[Any, bool] = {}
         self._exploring = True  # first, without proving anything: what do the loops change?
         while self._exploring:
             try:
@@ -99,6 +100,7 @@ class Executor:
         self.heap: list[Container] = []
         self.objects: list[Any] = []  # whose attributes no loop may rebind
         self.path: list[tuple[str, Any]] = []  # everything known, with its label
+        self.entered: list[tuple[str, tuple[int, ...]]] = []  # each loop reached, and what it made unknown
         self.notes: dict[str, Any] = {}  # what loop invariants keep for the goals at the end
         self._solver = self._new_solver()
 
@@ -198,12 +200,15 @@ class Executor:
         self.heap.append(container)
 
     def _possible(self, condition: Any) -> bool:
-        self._solver.push()
-        self._solver.set("rlimit", FEASIBILITY_RLIMIT)
-        self._solver.add(condition)
-        verdict = self._solver.check()
-        self._solver.pop()
-        return bool(verdict != z3.unsat)
+        """Z3 is asked once: a path that has come the same way, past the same loops, knows the same."""
+        here = (tuple(self._taken), tuple(self.entered), condition.sexpr())
+        if here not in self._known:
+            self._solver.push()
+            self._solver.set("rlimit", FEASIBILITY_RLIMIT)
+            self._solver.add(condition)
+            self._known[here] = self._solver.check() != z3.unsat
+            self._solver.pop()
+        return self._known[here]
 
 
 def executing() -> Executor:

@@ -11,7 +11,7 @@ from kvblocks import errors
 from kvproofs.backend import StateView, Step
 from kvproofs.executor import Goal
 from kvproofs.loops import Loop
-from kvproofs.operation import SEQ_ID, Run, completed, ghosts_after, prove_operation, unchanged
+from kvproofs.operation import SEQ_ID, Run, answered, completed, ghosts_after, prove_operation
 from kvproofs.state import State, capture
 from kvproofs.terms import INT, SeqTerm, lift
 from kvspec import postconditions as post
@@ -59,14 +59,8 @@ def free(cls: Any, options: dict[str, Any]) -> Iterator[Goal]:
         return manager.free(SeqTerm(SEQ_ID))
 
     def at_end(run: Run) -> None:
-        before, error = run.before.state, run.outcome.error
-        if isinstance(error, errors.UnknownSequence):
-            run.prove("O10", "a legal call is no misuse", z3.Not(before.live(SEQ_ID)))
-            unchanged(run, "O10")
-            return
-        run.prove("O10", "misuse is named", before.live(SEQ_ID))
-        if error is not None:
-            run.prove("O2", f"a legal call does not raise {type(error).__name__}", z3.BoolVal(False))
+        before = run.before.state
+        if not answered(run, before.live(SEQ_ID), (errors.UnknownSequence,), may_refuse=False):
             return
         run.prove("O5", "nothing is answered", z3.BoolVal(run.outcome.value is None))
         after = capture(run.manager)

@@ -13,6 +13,7 @@ from typing import Any
 import z3
 
 from kvproofs.executor import RLIMIT, Goal
+from kvproofs.formulas import one
 from kvproofs.terms import INT, KEY
 
 _BLOCK = z3.DeclareSort("LemmaBlock")
@@ -98,9 +99,6 @@ def _counting() -> Iterator[tuple[str, list[Any], Any]]:
     had, has = z3.Function("had", INT, INT, z3.BoolSort()), z3.Function("has", INT, INT, z3.BoolSort())
     before, after = z3.Function("before", INT, INT, INT), z3.Function("after", INT, INT, INT)
     n, b, x, y = z3.Ints("n b x y")
-
-    def one(claim: Any) -> Any:
-        return z3.If(claim, z3.IntVal(1), z3.IntVal(0))
 
     unfold = [
         before(n + 1, b) == before(n, b) + one(had(n, b)),

@@ -115,7 +115,9 @@ class Loop:
         run = self._run
         sequence = self.items.terms()
         self._heap = list(run.heap)
-        for index, sorts in run.changed.get(self.site, {}).items():
+        unknown = run.changed.get(self.site, {})
+        run.entered.append((self.site, tuple(sorted(unknown))))
+        for index, sorts in unknown.items():
             container = run.heap[index]
             container.replace({name: run.fresh(sort, name) for name, sort in sorts.items()})
             if isinstance(container, Ordered):

@@ -9,18 +9,21 @@ from typing import Any
 
 import z3
 
+from kvblocks import errors
 from kvproofs import theory
 from kvproofs.backend import StateView, Symbolic
 from kvproofs.errors import FirstOpen
 from kvproofs.executor import Executor, Goal, Outcome
+from kvproofs.formulas import one
 from kvproofs.invariants import invariants
 from kvproofs.loops import Loop
-from kvproofs.state import State, capture, ghost_definitions, symbolic_manager
+from kvproofs.state import State, StrategyError, capture, ghost_definitions, symbolic_manager
 from kvproofs.terms import INT, KEY, SEQ, apart, lift
 from kvspec import postconditions as post
 from kvspec.obligations import OBLIGATIONS
 
 SEQ_ID = z3.Const("seq_id", SEQ)
+NEW_PLACE = z3.Function("place_after", INT, INT)  # where each block stands in the table of SEQ_ID, afterwards
 
 Claims = Iterable[tuple[str, Any]]
 LoopRule = Callable[[State, Any, Loop, dict[str, Any]], dict[str, Any]]
@@ -72,9 +75,8 @@ def ghosts_after(run: Run, after: State, q: Any, memory: Callable[[Any, Any], An
     Known by now must be that no other table changed, and that this one does not repeat a block.
     """
     before = run.before.state
-    new_place = z3.Function("place_after", INT, INT)
     after = after.with_ghosts(
-        place=lambda r, b: z3.If(r == q, new_place(b), before.place(r, b)),
+        place=lambda r, b: z3.If(r == q, NEW_PLACE(b), before.place(r, b)),
         memory=memory,
     )
     i, j = z3.Ints("i j")
@@ -83,13 +85,40 @@ def ghosts_after(run: Run, after: State, q: Any, memory: Callable[[Any, Any], An
     run.executor.require(
         z3.ForAll([i, j], z3.Implies(z3.And(inside, 0 <= j, j < i), at != other)), "no table repeats a block"
     )
-    run.executor.assume(z3.ForAll([i], z3.Implies(inside, new_place(at) == i), patterns=[at]), "place")
+    run.executor.assume(z3.ForAll([i], z3.Implies(inside, NEW_PLACE(at) == i), patterns=[at]), "place")
 
     def held(b: Any) -> Any:
-        had, has = (z3.If(s.contains(q, b), z3.IntVal(1), z3.IntVal(0)) for s in (before, after))
+        had, has = (one(s.contains(q, b)) for s in (before, after))
         return before.held(b) - had + has
 
     return after.with_ghosts(held=held)
+
+
+def answered(run: Run, legal: Any, misuse: tuple[type[Exception], ...], *, may_refuse: bool = True) -> bool:
+    """Whether the path ends with an answer or a refusal. What must hold of every other end is proved here.
+
+    legal: the claim that a caller may make this call. misuse: what a call that is not legal raises.
+    """
+    error = run.outcome.error
+    if isinstance(error, misuse):
+        run.prove("O10", "a legal call is no misuse", z3.Not(legal))
+        unchanged(run, "O10")
+        return False
+    run.prove("O10", "misuse is named", legal)
+    if isinstance(error, StrategyError):
+        unchanged(run, "O1")
+        return False
+    if error is None or (may_refuse and isinstance(error, errors.OutOfBlocks)):
+        return True
+    run.prove("O2", f"a legal call does not raise {type(error).__name__}", z3.BoolVal(False))
+    return False
+
+
+def refused(run: Run, operation: str, step: Any) -> None:
+    """The clauses of kvspec for an operation that was refused."""
+    for name in ("O1", "O2"):
+        for clause in OBLIGATIONS[name].steps[operation]:
+            run.prove(name, f"{clause.__name__} (refused)", clause(run.logic, step))
 
 
 def completed(run: Run, operation: str, step: Any, using: Mapping[str, tuple[str, ...]] = MappingProxyType({})) -> None:
@@ -134,12 +163,20 @@ def prove_operation(
                 executor.assume(claim, name)
         return program(box["manager"])
 
+    def finished(outcome: Outcome) -> None:
+        logic = Symbolic(box["before"].state.num_blocks, marks=True)
+        at_end(Run(executor, logic, box["before"], box["manager"], outcome))
+
+    return goals_of(executor, start, finished)
+
+
+def goals_of(executor: Executor, program: Callable[[], Any], at_end: Callable[[Outcome], None]) -> Iterator[Goal]:
+    """The goals of every path of a program, those that `at_end` puts at the end of each among them."""
     seen = 0
     try:
-        for outcome in executor.paths(start):
+        for outcome in executor.paths(program):
             if not outcome.ended:
-                logic = Symbolic(box["before"].state.num_blocks, marks=True)
-                at_end(Run(executor, logic, box["before"], box["manager"], outcome))
+                at_end(outcome)
             yield from executor.goals[seen:]
             seen = len(executor.goals)
     except FirstOpen:

@@ -10,8 +10,10 @@ from kvproofs.allocate import allocate
 from kvproofs.append import append
 from kvproofs.executor import Goal
 from kvproofs.free import free
+from kvproofs.init import init
 
 OPERATIONS: dict[str, Callable[[Any, dict[str, Any]], Iterator[Goal]]] = {
+    "init": init,
     "allocate": allocate,
     "append": append,
     "free": free,

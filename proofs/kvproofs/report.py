@@ -24,9 +24,7 @@ def table(theorems: Iterable[Theorem]) -> str:
     """A row a theorem; under one that is not proved, the goals that are open."""
     lines = [f"{'operation':<18} {'theorem':<10} {'goals':>5} {'seconds':>8}  verdict"]
     for t in theorems:
-        lines.append(
-            f"{t.operation:<18} {t.name:<10} {t.goals:>5} {t.seconds:>8.1f}  {'proved' if t.proved else 'OPEN'}"
-        )
+        lines.append(f"{t.operation:<18} {t.name:<10} {t.goals:>5} {t.seconds:>8.1f}  {t.verdict}")
         lines += [f"{'':>19}open: {label}" for label in t.open[:8]]
     return "\n".join(lines)
 

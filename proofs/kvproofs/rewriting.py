@@ -3,7 +3,8 @@
 Three things cannot be caught by a value and are rewritten in the syntax tree:
 - `for x in items: body` becomes the invariant rule, see `loops`. `break` and `return` in the body keep their
   meaning; `continue`, `else` and `while` are not supported;
-- list displays make symbolic lists; a list comprehension that is assigned becomes a loop that appends;
+- list displays, `[x] * n` and empty dicts make symbolic ones; a list comprehension that is assigned becomes a loop
+  that appends;
 - other comprehensions and generator expressions are not supported.
 Built-in functions are replaced by ones that know symbolic values.
 """
@@ -145,10 +146,19 @@ class _Rewriter(ast.NodeTransformer):
             return node
         if isinstance(node.value, ast.ListComp):
             return self._comprehension(node.value, ast.Assign([node.target], node.value))
+        annotation = ast.Constant(ast.unparse(node.annotation))
+        if isinstance(node.value, ast.Dict) and not node.value.keys:
+            return ast.Assign([node.target], _call("_dict_", annotation))
         value = self.visit(node.value)
-        if isinstance(node.value, ast.List | ast.Dict):
-            value = _call("_typed_", ast.Constant(ast.unparse(node.annotation)), value)
+        if isinstance(node.value, ast.List):
+            value = _call("_typed_", annotation, value)
         return ast.Assign([node.target], value)
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        match node:
+            case ast.BinOp(ast.List([item]), ast.Mult(), count) if not isinstance(item, ast.Starred):
+                return _call("_repeated_", self.visit(item), self.visit(count))
+        return self.generic_visit(node)
 
     def _comprehension(self, comp: ast.ListComp, statement: Any) -> Any:
         if len(comp.generators) != 1 or comp.generators[0].ifs:

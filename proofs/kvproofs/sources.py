@@ -6,11 +6,19 @@ import inspect
 from types import ModuleType
 from typing import Any
 
+import z3
+
 import kvblocks.arithmetic
 import kvblocks.manager
+from kvblocks import errors
+from kvproofs.constructors import deque, ordered_dict
+from kvproofs.executor import executing
 from kvproofs.rewriting import load, load_source
+from kvproofs.state import symbolic_hasher
 
 _ARITHMETIC = ("blocks_for", "match_limit", "check_size", "check_token", "check_tokens")
+
+UNUSABLE = z3.Bool("hasher_is_unusable")
 
 
 def arithmetic() -> dict[str, Any]:
@@ -18,9 +26,21 @@ def arithmetic() -> dict[str, Any]:
     return {name: names[name] for name in _ARITHMETIC}
 
 
+def strategy(hasher: Any) -> Any:
+    """`kvblocks.hashing.strategy` of anything: any strategy, or that there is none."""
+    if executing().fork(UNUSABLE):
+        raise errors.InvalidArgument("no hash strategy")
+    return symbolic_hasher
+
+
+def imported() -> dict[str, Any]:
+    """What stands for the names that kvblocks' manager imports."""
+    return {**arithmetic(), "deque": deque, "OrderedDict": ordered_dict, "strategy": strategy}
+
+
 def manager_class() -> Any:
     """kvblocks.BlockManager."""
-    return load(kvblocks.manager, arithmetic())["BlockManager"]
+    return load(kvblocks.manager, imported())["BlockManager"]
 
 
 def variant(*edits: tuple[str, str]) -> Any:
@@ -30,9 +50,14 @@ def variant(*edits: tuple[str, str]) -> Any:
         if text.count(old) != 1:
             raise ValueError(f"the source of kvblocks has not exactly one {old!r}")
         text = text.replace(old, new)
-    return load_source(text, "kvblocks.manager", arithmetic())["BlockManager"]
+    return class_of(text)
+
+
+def class_of(text: str) -> Any:
+    """BlockManager of a text."""
+    return load_source(text, "kvblocks.manager", imported())["BlockManager"]
 
 
 def subclass(module: ModuleType, name: str) -> Any:
     """A class of another module that derives from BlockManager."""
-    return load(module, {**arithmetic(), "BlockManager": manager_class()})[name]
+    return load(module, {**imported(), "BlockManager": manager_class()})[name]

@@ -143,7 +143,7 @@ def capture(m: Any) -> State:
     """The terms of a manager's state as it is now, with the ghosts of the state before."""
     return State(
         num_blocks=m.num_blocks.term,
-        cache_on=m.enable_prefix_cache.term,
+        cache_on=lift(m.enable_prefix_cache),
         num_free_blocks=m.num_free_blocks.term,
         free_member=m._free.member,
         free_stamp=m._free.stamp,

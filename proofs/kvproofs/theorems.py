@@ -15,8 +15,10 @@ from kvproofs.executor import Goal
 _INVARIANTS = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "O5", "O9", "K1", "N1", "N2", "N3", "N4", "N5")
 
 EXECUTION = "execution"
+REFUTED = "refuted"  # the theorem is that something wrong is wrong
 
 DECLARED: dict[str, frozenset[str]] = {
+    "init": frozenset({*_INVARIANTS, "O10", "empty", "state"}),
     "allocate": frozenset({*_INVARIANTS, "O1", "O2", "O3", "O4", "O6", "O8", "O10", "O11", "K2", EXECUTION}),
     "append": frozenset({*_INVARIANTS, "O1", "O2", "O4", "O6", "O8", "O10", "K2", EXECUTION}),
     "free": frozenset({*_INVARIANTS, "O1", "O2", "O7", "O10", EXECUTION}),
@@ -24,6 +26,8 @@ DECLARED: dict[str, frozenset[str]] = {
     "can_allocate": frozenset({"O3", "O10", "O11", EXECUTION}),
     "num_cached_tokens": frozenset({"O4", "O10", "O11"}),
     "block_table": frozenset({"O10", "O11"}),
+    "unchecked allocate": frozenset({"O2", EXECUTION}),
+    "naive allocate": frozenset({REFUTED}),
     "lemmas": frozenset({"arithmetic", "identities", "counting"}),
 }
 
@@ -38,6 +42,11 @@ class Theorem:
     proved: bool
     seconds: float
     open: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """How it came out: what is to be refuted, is; what is to be proved, is; else it is open."""
+        return "OPEN" if not self.proved else REFUTED if self.name == REFUTED else "proved"
 
 
 def theorems(operation: str, goals: Iterable[Goal]) -> list[Theorem]:

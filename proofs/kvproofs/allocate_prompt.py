@@ -1,0 +1,81 @@
+"""What allocate is given, and what the proof says of it: any prompt, and its longest run of hits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import z3
+
+from kvproofs import theory
+from kvproofs.executor import executing
+from kvproofs.formulas import between, one
+from kvproofs.loops import Items
+from kvproofs.state import State
+from kvproofs.terms import BOOL, INT, Argument, div
+
+PROMPT = z3.Array("prompt", INT, INT)
+LENGTH = z3.Int("prompt_len")
+RUN = z3.Int("run_of_hits")
+idle = z3.Function("idle_hits_below", INT, INT)
+
+_IS_INT, _IS_BOOL = z3.Array("prompt_is_int", INT, BOOL), z3.Array("prompt_is_bool", INT, BOOL)
+
+
+class IterationError(Exception):
+    """What iterating the caller's tokens may raise."""
+
+
+class Prompt(Items):
+    """Any iterable of anything, which may raise at any step."""
+
+    count = LENGTH
+
+    def __init__(self) -> None:
+        super().__init__(PROMPT)
+
+    def at(self, i: Any) -> Any:
+        if executing().fork(executing().fresh(BOOL, "iterating_raises")):
+            raise IterationError
+        return argument(i)
+
+
+def argument(i: Any) -> Argument:
+    return Argument(PROMPT[i], _IS_INT[i], _IS_BOOL[i])
+
+
+def tokens_below(count: Any) -> Any:
+    """What the caller gave below `count` are token ids."""
+    j = z3.Int("j")
+    return between(j, 0, count, argument(j).is_token(), PROMPT[j], _IS_INT[j], _IS_BOOL[j])
+
+
+def key(i: Any) -> Any:
+    """The key of block i of the prompt."""
+    return theory.prefix(PROMPT, i + 1)
+
+
+def definitions(s: State) -> list[Any]:
+    """RUN is the longest run of hits (O4); `idle(k)` counts those of the first k that no table holds."""
+    j, k = z3.Ints("j k")
+    limit = div(LENGTH - 1)
+    return [
+        LENGTH >= 0,
+        theory.prefix(PROMPT, 0) == theory.NO_KEY,
+        z3.Implies(
+            LENGTH >= 1,
+            z3.And(
+                0 <= RUN,
+                RUN <= limit,
+                z3.Implies(z3.Not(s.cache_on), RUN == 0),
+                z3.Or(RUN == limit, z3.Not(s.cache_on), z3.Not(s.map_has[key(RUN)])),
+            ),
+        ),
+        between(j, 0, RUN, z3.And(s.cache_on, s.map_has[key(j)]), key(j)),
+        idle(0) == 0,
+        z3.ForAll(
+            [j, k],
+            z3.Implies(z3.And(0 <= j, k == j + 1), idle(k) == idle(j) + one(s.ref[s.map_block[key(j)]] == 0)),
+            patterns=[z3.MultiPattern(idle(j), idle(k))],
+        ),
+        z3.ForAll([k], z3.Implies(k >= 0, z3.And(0 <= idle(k), idle(k) <= k)), patterns=[idle(k)]),
+    ]

@@ -1,0 +1,65 @@
+"""The containers that a program makes itself: an empty dict, `[x] * n`, a deque, an ordered dict."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import z3
+
+from kvproofs.containers import Counters, Deque, Dict, Optionals, OrderedKeys, Rows
+from kvproofs.errors import Unsupported
+from kvproofs.executor import executing
+from kvproofs.loops import Range
+from kvproofs.terms import BOOL, INT, KEY, SEQ, Symbol, number
+
+_EMPTY = z3.BoolVal(False)
+
+
+def empty_dict(annotation: str) -> Dict | Rows:
+    """An empty dict. Its annotation says only which sorts the terms have that it may hold later."""
+    values = {"dict[Key, int]": (KEY, INT), "dict[Hashable, int]": (SEQ, INT)}
+    rows = {"dict[Hashable, list[int]]": INT, "dict[Hashable, list[Key]]": KEY}
+    new = executing().fresh
+    if annotation in values:
+        key, value = values[annotation]
+        return Dict(z3.K(key, _EMPTY), new(z3.ArraySort(key, value), "values"))
+    if annotation in rows:
+        lists = new(z3.ArraySort(SEQ, z3.ArraySort(INT, rows[annotation])), "rows")
+        return Rows(z3.K(SEQ, _EMPTY), lists, new(z3.ArraySort(SEQ, INT), "lengths"))
+    raise Unsupported(f"an empty dict of unknown kind: {annotation}")
+
+
+def repeated(item: Any, count: Any) -> Any:
+    """`[item] * count`: a list of numbers, or of optional keys."""
+    if not isinstance(count, Symbol):
+        raise Unsupported("a list repeated a known number of times")
+    length = _at_least_0(number(count))
+    if item is None:
+        return Optionals(z3.K(INT, _EMPTY), executing().fresh(z3.ArraySort(INT, KEY), "values"), length)
+    if isinstance(item, Symbol) or not isinstance(item, int):
+        raise Unsupported("repeated is neither a number nor None")
+    return Counters(z3.K(INT, z3.IntVal(item)), length, length if item > 0 else z3.IntVal(0))
+
+
+def deque(items: Any) -> Deque:
+    """`deque(range(...))`: the stamp of a number is the number itself."""
+    if isinstance(items, builtins.range) or not isinstance(items, Range):
+        raise Unsupported("a deque of anything but a symbolic range")
+    run, b = executing(), z3.Int("b")
+    first, last = items.first, items.first + items.count
+    member, stamp = run.fresh(z3.ArraySort(INT, BOOL), "member"), run.fresh(z3.ArraySort(INT, INT), "stamp")
+    inside = z3.And(first <= b, b < last)
+    run.assume(z3.ForAll([b], member[b] == inside, patterns=[member[b]]))
+    run.assume(z3.ForAll([b], stamp[b] == b, patterns=[stamp[b]]))
+    return Deque(member, stamp, first, last, items.count)
+
+
+def ordered_dict() -> OrderedKeys:
+    """`OrderedDict()`."""
+    zero = z3.IntVal(0)
+    return OrderedKeys(z3.K(INT, _EMPTY), executing().fresh(z3.ArraySort(INT, INT), "stamp"), zero, zero, zero)
+
+
+def _at_least_0(term: Any) -> Any:
+    return z3.If(term > 0, term, z3.IntVal(0))
