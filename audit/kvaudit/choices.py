@@ -6,7 +6,7 @@ answer is a policy (`kvspec.policy`), of which the specification asks the same c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,7 +101,7 @@ class ReadOff:
             return tuple(ledger.hash_to_block[h] for h in run[counted:])
         return tuple(self._table[len(run) : counted] or self._table)
 
-    def heir(self, carriers: tuple[int, ...]) -> int | None:
+    def heir(self, carriers: Iterable[int]) -> int | None:
         """Where every copy can be hit, the next copy."""
         return heir(carriers, self._variants)
 
@@ -128,7 +128,7 @@ class Unseen:
         need = f"{words.count(needed, 'new block')} needed and {spare} available"
         raise Illegal([Breach("O2", f"refused, with {need}", spare_blocks(ledger, hits))])
 
-    def heir(self, carriers: tuple[int, ...]) -> int | None:
+    def heir(self, carriers: Iterable[int]) -> int | None:
         """Never asked: nothing is evicted."""
         return None
 
@@ -152,19 +152,19 @@ class Appended:
             raise Illegal(breaches)
         return (self.block,)
 
-    def heir(self, carriers: tuple[int, ...]) -> int | None:
+    def heir(self, carriers: Iterable[int]) -> int | None:
         """Where every copy can be hit, the next copy."""
         return heir(carriers, self.variants)
 
 
-def heir(carriers: tuple[int, ...], variants: Variants) -> int | None:
+def heir(carriers: Iterable[int], variants: Variants) -> int | None:
     """Who is mapped in place of an evicted block."""
-    return carriers[0] if carriers and variants.duplicates == "keep all" else None
+    return next(iter(carriers), None) if variants.duplicates == "keep all" else None
 
 
 def copies(ledger: Ledger, h: Identity) -> list[int]:
     """The blocks that carry an identity."""
-    return [b for b, carried in enumerate(ledger.block_hash) if carried is h]
+    return list(ledger.carriers(h))
 
 
 def in_use(ledger: Ledger, block: int) -> list[Breach]:
@@ -180,20 +180,34 @@ def out_of_order(ledger: Ledger, new: Sequence[int], hits: Sequence[int], varian
     """O6: idle blocks that were taken although another one had to go first, under the variants."""
     if not new:
         return []
-    free = list(ledger.free)
-    evictable = [b for b in ledger.evictable if b not in hits]
+    free = _Heads(ledger.free)
+    evictable = _Heads(b for b in ledger.evictable if b not in hits)
     for block in new:
-        if block in evictable:
-            if free and variants.take_from == "free first":
-                what = f"cached block {block} is evicted though block {free[0]} is free"
-                return [Breach("O6", what, (block, free[0]))]
-            if evictable[0] != block:
-                what = f"block {block} is evicted though block {evictable[0]} is older"
-                return [Breach("O6", what, (block, evictable[0]))]
-            evictable.pop(0)
+        if ledger.block_hash[block] is not None:
+            if free.head is not None and variants.take_from == "free first":
+                what = f"cached block {block} is evicted though block {free.head} is free"
+                return [Breach("O6", what, (block, free.head))]
+            if evictable.head is not None and evictable.head != block:
+                what = f"block {block} is evicted though block {evictable.head} is older"
+                return [Breach("O6", what, (block, evictable.head))]
+            evictable.take(block)
         else:
-            if variants.free_list == "fifo" and free[0] != block:
-                what = f"block {block} is taken though block {free[0]} heads the free list"
-                return [Breach("O6", what, (block, free[0]))]
-            free.remove(block)
+            if free.head is not None and variants.free_list == "fifo" and free.head != block:
+                what = f"block {block} is taken though block {free.head} heads the free list"
+                return [Breach("O6", what, (block, free.head))]
+            free.take(block)
     return []
+
+
+class _Heads:
+    """The heads of a list of blocks, as one after the other is taken. Looks no further than it must."""
+
+    def __init__(self, blocks: Iterable[int]) -> None:
+        self._rest: Iterator[int] = iter(blocks)
+        self._taken: set[int] = set()
+        self.head = next(self._rest, None)
+
+    def take(self, block: int) -> None:
+        self._taken.add(block)
+        while self.head in self._taken:
+            self.head = next(self._rest, None)

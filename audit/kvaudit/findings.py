@@ -18,6 +18,7 @@ from kvaudit.report import Finding, StepShown
 from kvaudit.snapshots import due_after, of_ledger, of_observed
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.trace import FORMAT, TraceHeader, keep_trace
+from kvaudit.transcript import transcript
 from kvspec.obligations import OBLIGATIONS
 
 
@@ -40,8 +41,9 @@ def finding_of(subject: Subject, execution: Execution, instead: Sequence[str]) -
     """The finding of an execution that ends with a breach. `instead`: the command that repeats it without a trace."""
     name = _name(execution.breaches, execution)
     main = gravest(execution.breaches).obligation
-    header = TraceHeader(FORMAT, execution.pool, subject.spec.text, subject.profile.name, main)
-    trace = keep_trace(subject.failures, name, header, execution.scenario)
+    lines = transcript(execution)
+    header = TraceHeader(FORMAT, execution.pool, subject.spec.text, subject.profile.name, main, len(lines))
+    trace = keep_trace(subject.failures, name, header, lines)
     repeat = ["kvaudit", "replay", str(trace), *subject.flags()] if trace is not None else instead
     return _finding(execution, execution.breaches, list(map(shown, execution.played)), trace, repeat)
 
@@ -74,7 +76,7 @@ def _finding(
         obligation=main,
         also=sorted({breach.obligation for breach in breaches} - {main}, key=SEVERITY.index),
         symptom=OBLIGATIONS[main].symptom,
-        details=_details(breaches),
+        details=details(breaches),
         num_blocks=pool.num_blocks,
         block_size=pool.block_size,
         enable_prefix_cache=pool.enable_prefix_cache,
@@ -102,7 +104,7 @@ def _name(breaches: tuple[Breach, ...], execution: Execution) -> str:
     return f"{gravest(breaches).obligation}-{digest[:8]}"
 
 
-def _details(breaches: tuple[Breach, ...]) -> list[str]:
+def details(breaches: tuple[Breach, ...]) -> list[str]:
     """One line for each thing that is wrong, with all obligations that it breaks, the gravest first."""
     names: dict[str, list[str]] = {}
     for breach in sorted(breaches, key=gravity):

@@ -10,15 +10,16 @@ shadow memory follows nothing but the target's own answers (`kvaudit.caller`).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from kvaudit import words
+from kvaudit.answers import rule, wrong_free_count
 from kvaudit.breach import SEVERITY, Breach
 from kvaudit.caller import Caller
-from kvaudit.choices import Appended, Illegal, ReadOff, Unseen, block_list
+from kvaudit.choices import block_list
 from kvaudit.concerned import blocks_of_slots, differing, handled, room, table_of, unequal
 from kvaudit.observation import Keys, agrees, as_ledger, check_sense
 from kvaudit.profiles import Profile
@@ -34,7 +35,6 @@ from kvaudit.protocol import (
     Outcome,
     Pool,
     Raised,
-    Refused,
     Returned,
     Scribble,
     Slot,
@@ -44,8 +44,7 @@ from kvspec import operations
 from kvspec.ledger import Change, Ledger, empty_ledger
 from kvspec.logic import Finite, LedgerView, Transition
 from kvspec.obligations import broken_by_state, broken_by_step
-from kvspec.operations import OutOfBlocks, Step
-from kvspec.policy import Policy
+from kvspec.operations import Step
 
 _NO_CHANGE = Change()
 _SCRIBBLE, _OBSERVE = Scribble(), Observe()
@@ -57,6 +56,7 @@ class Judgement(NamedTuple):
     answer: the target's. cached: the number of cached tokens that it gave for a new sequence. refused: the
     specification refused the operation. step: what it did, if it completed, and both agree on that. seen: where
     something is broken, what was read of the target, with identities for keys, and the tables that the caller has.
+    num_free_blocks: as the target gave it afterwards.
     """
 
     before: Ledger
@@ -66,6 +66,7 @@ class Judgement(NamedTuple):
     refused: bool
     step: Step | None
     breaches: tuple[Breach, ...]
+    num_free_blocks: Any = None
     seen: Observed | None = None
 
     @property
@@ -123,100 +124,17 @@ class Oracle:
     def judge(self, operation: Mutation, outcomes: Sequence[Outcome]) -> Judgement:
         """Compare the outcomes of `ask(operation)` with the specification, and move on to the next state."""
         before, answer = self.ledger, outcomes[0]
-        breaches: list[Breach] = []
         cached = None
-        step: Step | None = None
-        if isinstance(answer, Raised):
-            refused = _refuses(before, operation)
-            breaches.append(Breach("O2", words.unexpected(answer), handled(operation, before, _NO_CHANGE)))
-        elif isinstance(operation, Allocate):
-            if isinstance(answer, Returned):
-                cached = self._cached(outcomes[-1], operation.seq)
-            refused, step = self._allocate(operation, answer, cached, breaches)
-        elif isinstance(operation, Append):
-            refused, step = self._append(operation, answer, breaches)
-        else:
-            refused, step = self._free(operation, answer, breaches)
+        if isinstance(operation, Allocate) and isinstance(answer, Returned):
+            cached = self._cached(outcomes[-1], operation.seq)
+        refused, step, breaches = rule(before, operation, answer, cached, self._variants, self._caller)
         if step is not None:
             self.ledger = step.after
         if not isinstance(answer, Raised):
             self._look(operation, outcomes, before, refused, step, breaches)
+        free = outcomes[-1].num_free_blocks if isinstance(outcomes[-1], Observed) else None
         seen = self._shown(outcomes[-1]) if breaches else None
-        return Judgement(before, self.ledger, answer, cached, refused, step, tuple(breaches), seen)
-
-    def _allocate(self, op: Allocate, answer: Outcome, cached: Any, breaches: list[Breach]) -> tuple[bool, Step | None]:
-        table = block_list(words.value(answer), self.ledger.num_blocks)
-        policy: Policy
-        if isinstance(answer, Refused):
-            policy = Unseen(self._variants)
-        elif table is not None:
-            breaches += self._caller.allocated(op, table, cached)
-            policy = ReadOff(op, table, cached, self._variants)
-        else:
-            what = f"allocate is to return a list of block numbers, not {words.short(words.value(answer))}"
-            breaches.append(Breach("O5", what))
-            return False, None
-        return self._ask_specification(
-            lambda: operations.allocate(self.ledger, op.seq, op.tokens, policy), answer, tuple(table or ()), breaches
-        )
-
-    def _append(self, op: Append, answer: Outcome, breaches: list[Breach]) -> tuple[bool, Step | None]:
-        before = self.ledger
-        record = before.sequences[op.seq]
-        is_new = len(record.tokens) // before.block_size == len(record.table)
-        policy: Policy
-        taken: tuple[int, ...] = ()
-        if isinstance(answer, Refused):
-            if not is_new:
-                breaches.append(Breach("O2", "refused, with no new block needed", record.table[-1:]))
-                return False, None
-            policy = Unseen(self._variants)
-        else:
-            block = self._block_written(op, answer, is_new, breaches)
-            if block is None:
-                return is_new and not before.num_free_blocks, None
-            policy, taken = Appended(block, self._variants), (block,)
-        return self._ask_specification(
-            lambda: operations.append_slot(before, op.seq, op.token, policy), answer, taken, breaches
-        )
-
-    def _block_written(self, op: Append, answer: Outcome, is_new: bool, breaches: list[Breach]) -> int | None:
-        """The block of the slot that an append answered; None if it is no slot that a caller could use."""
-        size, record, slot = self.ledger.block_size, self.ledger.sequences[op.seq], words.value(answer)
-        pos = len(record.tokens)
-        due = f"offset {pos % size} of a new block" if is_new else f"slot {record.table[-1] * size + pos % size}"
-        blocks = blocks_of_slots(size, self.ledger.num_blocks, record.table[-1] * size, slot)
-        if type(slot) is not int or not 0 <= slot < self.ledger.num_blocks * size:
-            breaches.append(Breach("O5", f"append_slot is to return {due}, not {words.short(slot)}", blocks))
-            return None
-        block = slot // size if is_new else record.table[-1]
-        if slot != block * size + pos % size:
-            breaches.append(Breach("O5", f"token {pos} is to go to {due}, not to slot {slot}", blocks))
-            return None
-        breaches += self._caller.appended(op, block, is_new)
-        return block
-
-    def _free(self, op: Free, answer: Outcome, breaches: list[Breach]) -> tuple[bool, Step | None]:
-        if isinstance(answer, Refused):
-            breaches.append(Breach("O2", "free was refused", table_of(self.ledger, op.seq)))
-            return False, None
-        self._caller.freed(op.seq)
-        return False, operations.free(self.ledger, op.seq)
-
-    def _ask_specification(
-        self, operation: Callable[[], Step], answer: Outcome, blocks: tuple[int, ...], breaches: list[Breach]
-    ) -> tuple[bool, Step | None]:
-        """Whether the specification refuses, and what it does otherwise, on the choices of the answer (`blocks`)."""
-        try:
-            step = operation()
-        except OutOfBlocks as refusal:
-            if not isinstance(answer, Refused):
-                breaches.append(Breach("O2", f"completed, though {refusal}", blocks))
-            return True, None
-        except Illegal as illegal:
-            breaches += illegal.breaches
-            return False, None
-        return False, None if breaches else step
+        return Judgement(before, self.ledger, answer, cached, refused, step, tuple(breaches), free, seen)
 
     # --- what can be seen afterwards -----------------------------------------------------------------------
 
@@ -268,11 +186,10 @@ class Oracle:
     ) -> None:
         after = self.ledger
         free = seen.num_free_blocks
-        if "num_free_blocks" in self._capabilities and (type(free) is not int or free != after.num_free_blocks):
-            what = f"num_free_blocks is to be {after.num_free_blocks}, not {words.short(free)}"
-            names = ("O1",) if refused else ("I8", "I4") if isinstance(op, Free) else ("I8", "I1")
-            blocks = handled(op, before, step.change if step is not None else _NO_CHANGE)
-            breaches += [Breach(name, what, blocks) for name in names]
+        if "num_free_blocks" in self._capabilities:
+            for breach in wrong_free_count(op, refused, after.num_free_blocks, free):
+                blocks = handled(op, before, step.change if step is not None else _NO_CHANGE)
+                breaches.append(breach._replace(blocks=blocks))
         if seen.state is not None and seen.tables == seen.state.tables and seen.cached == seen.state.cached:
             return  # what follows is then told by the comparison of the structures
         for seq, record in after.sequences.items():
@@ -346,21 +263,3 @@ class Oracle:
                     free = words.count(self.ledger.num_free_blocks, "block")
                     what = f"can_allocate({read.num_tokens}) is to be {fits}, not {words.short(answer)}: {free} free"
                     breaches.append(Breach("O3", what, room(self.ledger)))
-
-
-def own_step(ledger: Ledger, operation: Mutation) -> Step:
-    """What the specification does, left to its own choices. Raises OutOfBlocks."""
-    if isinstance(operation, Allocate):
-        return operations.allocate(ledger, operation.seq, operation.tokens)
-    if isinstance(operation, Append):
-        return operations.append_slot(ledger, operation.seq, operation.token)
-    return operations.free(ledger, operation.seq)
-
-
-def _refuses(ledger: Ledger, operation: Mutation) -> bool:
-    """Whether the specification, left to its own choices, refuses an operation."""
-    try:
-        own_step(ledger, operation)
-    except OutOfBlocks:
-        return True
-    return False

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvaudit import words
+from kvaudit.answers import own_step
 from kvaudit.choices import block_list
-from kvaudit.oracle import Judgement, own_step
+from kvaudit.oracle import Judgement
 from kvaudit.protocol import Mutation, Observed, State
 from kvaudit.report import PoolShown
 from kvspec.identity import Identity

@@ -38,11 +38,16 @@ for _command in (
     audit.explore,
     audit.fetch,
     traces.replay,
+    traces.check,
+    traces.shrink,
+    traces.anonymise,
     reference.matrix,
     reference.obligations,
     reference.protocol,
+    reference.schema,
 ):
     app.command()(_command)
+app.add_typer(traces.export, name="export")
 
 
 def main() -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kvaudit import words
+from kvaudit.answers import own_step
 from kvaudit.api import ApiTarget
 from kvaudit.choices import Appended, Illegal, ReadOff, block_list
-from kvaudit.oracle import own_step
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Refused, State
 from kvspec import operations
 from kvspec.identity import Identity
