@@ -48,6 +48,11 @@ def finding_of(subject: Subject, execution: Execution, instead: Sequence[str]) -
     return _finding(execution, execution.breaches, list(map(shown, execution.played)), trace, repeat)
 
 
+def finding_again(execution: Execution, trace: Path, repeat: Sequence[str]) -> Finding:
+    """The finding of a saved trace that still fails. `repeat`: the command that plays it."""
+    return _finding(execution, execution.breaches, list(map(shown, execution.played)), trace, repeat)
+
+
 def finding_of_reads(execution: Execution, breach: Breach, repeat: Sequence[str]) -> Finding:
     """The finding of a state that is read wrongly. No trace is kept: a trace has no reads."""
     last = StepShown(

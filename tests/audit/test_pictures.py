@@ -17,7 +17,7 @@ from kvaudit.pictures import page as pages
 from kvaudit.pictures.grid import Cell, grid_of
 from kvaudit.pictures.page import page
 from kvaudit.pictures.terminal import picture
-from kvaudit.report import VIOLATION, Finding, PoolShown, StepShown
+from kvaudit.report import VIOLATION, Finding, PoolShown, Report, StepShown
 from kvaudit.terminal import finding_shown
 from mutants import pool as pool_bugs
 from mutants import records
@@ -236,6 +236,21 @@ def test_explore_writes_the_page(tmp_path: Path) -> None:
     html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert "Pools searched" in html
     assert outlined(html)
+
+
+def test_replay_draws_what_still_fails(tmp_path: Path) -> None:
+    kvaudit("run", BROKEN, "--max-steps", "300", "-x", "--json", "r.json", cwd=tmp_path)
+    [found] = msgspec.json.decode((tmp_path / "r.json").read_bytes(), type=Report).findings
+    assert found.trace is not None
+    said = kvaudit("replay", found.trace, "--report", "out", cwd=tmp_path)
+    assert said.code == VIOLATION
+    assert "after step 1" in said.all
+    html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert outlined(html) == outlined(page(found))
+
+    said = kvaudit("replay", found.trace, "--target", "kvblocks", "--report", "none", cwd=tmp_path)
+    assert said.code == 0
+    assert "no report is written" in said.all
 
 
 def test_a_wrong_read_has_its_block(tmp_path: Path) -> None:

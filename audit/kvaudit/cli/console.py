@@ -20,7 +20,7 @@ from kvaudit.targets import Target, TargetSpec, profile_named
 
 if TYPE_CHECKING:
     from kvaudit.explore.report import Explored
-    from kvaudit.report import Report
+    from kvaudit.report import Finding, Report
 
 _INTERRUPTED = 130
 """Exit code of a shell's command that Ctrl-C has ended."""
@@ -69,13 +69,14 @@ class ReportFolder:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
+        self._is_written = False
         try:
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"--report {folder}: {error.strerror}; name a folder, it is made if need be") from None
 
-    def write(self, result: Report | Explored, console: Console) -> None:
+    def write(self, result: Report | Explored | Finding, console: Console) -> None:
         """Write the page, if one was asked for, and say where it is."""
         if self._folder is None:
             return
@@ -86,7 +87,13 @@ class ReportFolder:
             path.write_text(page(result), encoding="utf-8")
         except OSError as error:
             raise UsageError(f"--report {self._folder}: {FILE} cannot be written: {error.strerror}") from None
+        self._is_written = True
         console.print(f"the report is in {path}", markup=False, highlight=False, soft_wrap=True)
+
+    def close(self, console: Console) -> None:
+        """Say so if a page was asked for, and there was nothing to write."""
+        if self._folder is not None and not self._is_written:
+            console.print("no report is written: there is no failure to picture", markup=False, highlight=False)
 
 
 @contextlib.contextmanager
