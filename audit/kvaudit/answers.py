@@ -1,154 +1,187 @@
-"""Holds one answer to the specification: is it legal, and what does the operation then do?"""
+"""Reads what a target answers on the wire, and says what is wrong with it: the field, the value, what was due."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import re
+from collections.abc import Sequence
+from typing import Any
 
-from kvaudit import words
-from kvaudit.breach import Breach
-from kvaudit.caller import Caller
-from kvaudit.choices import Appended, Illegal, ReadOff, Unseen, block_list
-from kvaudit.concerned import blocks_of_slots, handled, table_of
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Raised, Refused
-from kvspec import operations
-from kvspec.ledger import Change, Ledger
-from kvspec.operations import OutOfBlocks, Step
-from kvspec.policy import Policy
-from kvspec.variants import Variants
+import msgspec
 
+from kvaudit.protocol import (
+    Answer,
+    Call,
+    Failed,
+    Observe,
+    Observed,
+    Open,
+    Opened,
+    Operation,
+    Outcome,
+    Question,
+    Raised,
+    Ran,
+    Refused,
+    Returned,
+    Run,
+    Scribble,
+    Start,
+    Started,
+    Unsupported,
+    is_hang,
+)
 
-class Ruling(NamedTuple):
-    """What is said of one answer.
+_decoder: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
-    refused: the specification refuses the operation. step: what the operation did, if it completed and both agree on
-    that. breaches: what is wrong with the answer.
-    """
+_DUE: dict[type[Any], tuple[type[Any], ...]] = {
+    Start: (Started, Failed),
+    Open: (Opened, Failed),
+    Run: (Ran, Failed),
+}
+_ENDS = (Returned, Refused, Raised)
+_OUTCOMES: dict[type[Any], tuple[type[Any], ...]] = {
+    Observe: (Observed, Raised),
+    Scribble: (Returned,),
+    Call: (*_ENDS, Unsupported),
+}
+"""What an operation may come to; the others to one of _ENDS."""
 
-    refused: bool
-    step: Step | None
-    breaches: list[Breach]
-
-
-def rule(
-    ledger: Ledger, operation: Mutation, answer: Outcome, cached: Any, variants: Variants, caller: Caller | None
-) -> Ruling:
-    """Hold an answer to the specification, on the ledger before the operation.
-
-    cached: the number of cached tokens that the target gives for a new sequence; None if it gives none. caller: acts
-    on the answer, and says what it ran into.
-    """
-    if isinstance(answer, Raised):
-        breach = Breach("O2", words.unexpected(answer), handled(operation, ledger, Change()))
-        return Ruling(_refuses(ledger, operation), None, [breach])
-    if isinstance(operation, Allocate):
-        return _allocate(ledger, operation, answer, cached, variants, caller)
-    if isinstance(operation, Append):
-        return _append(ledger, operation, answer, variants, caller)
-    return _free(ledger, operation, answer, caller)
-
-
-def wrong_free_count(operation: Mutation, refused: bool, due: int, seen: Any) -> list[Breach]:
-    """What `num_free_blocks` after an operation says, if it is not what is due."""
-    if type(seen) is int and seen == due:
-        return []
-    what = f"num_free_blocks is to be {due}, not {words.short(seen)}"
-    names = ("O1",) if refused else ("I8", "I4") if isinstance(operation, Free) else ("I8", "I1")
-    return [Breach(name, what) for name in names]
+_SHOWN_AS = {
+    "num_free_blocks": "num_free_blocks",
+    "num_cached_tokens": "cached",
+    "block_table": "tables",
+    "observe": "state",
+}
+"""The field of `observed` in which a capability shows. One that is offered and not given would never be checked."""
 
 
-def _allocate(
-    ledger: Ledger, op: Allocate, answer: Outcome, cached: Any, variants: Variants, caller: Caller | None
-) -> Ruling:
-    table = block_list(words.value(answer), ledger.num_blocks)
-    breaches: list[Breach] = []
-    policy: Policy
-    if isinstance(answer, Refused):
-        policy = Unseen(variants)
-    elif table is not None:
-        if caller is not None:
-            breaches = caller.allocated(op, table, cached)
-        policy = ReadOff(op, table, cached, variants)
-    else:
-        what = f"allocate is to return a list of block numbers, not {words.short(words.value(answer))}"
-        return Ruling(False, None, [Breach("O5", what)])
-    return _ask_specification(
-        lambda: operations.allocate(ledger, op.seq, op.tokens, policy), answer, tuple(table or ()), breaches
-    )
+class Malformed(Exception):
+    """An answer that is none. The message says what is wrong with it."""
 
 
-def _append(ledger: Ledger, op: Append, answer: Outcome, variants: Variants, caller: Caller | None) -> Ruling:
-    record = ledger.sequences[op.seq]
-    is_new = len(record.tokens) // ledger.block_size == len(record.table)
-    breaches: list[Breach] = []
-    taken: tuple[int, ...] = ()
-    policy: Policy
-    if isinstance(answer, Refused):
-        if not is_new:
-            return Ruling(False, None, [Breach("O2", "refused, with no new block needed", record.table[-1:])])
-        policy = Unseen(variants)
-    else:
-        block = _block_written(ledger, op, answer, is_new, breaches)
-        if block is None:
-            return Ruling(is_new and not ledger.num_free_blocks, None, breaches)
-        if caller is not None:
-            breaches = caller.appended(op, block, is_new)
-        policy, taken = Appended(block, variants), (block,)
-    return _ask_specification(lambda: operations.append_slot(ledger, op.seq, op.token, policy), answer, taken, breaches)
-
-
-def _block_written(ledger: Ledger, op: Append, answer: Outcome, is_new: bool, breaches: list[Breach]) -> int | None:
-    """The block of the slot that an append answered; None if it is no slot that a caller could use."""
-    size, record, slot = ledger.block_size, ledger.sequences[op.seq], words.value(answer)
-    pos = len(record.tokens)
-    due = f"offset {pos % size} of a new block" if is_new else f"slot {record.table[-1] * size + pos % size}"
-    blocks = blocks_of_slots(size, ledger.num_blocks, record.table[-1] * size, slot)
-    if type(slot) is not int or not 0 <= slot < ledger.num_blocks * size:
-        breaches.append(Breach("O5", f"append_slot is to return {due}, not {words.short(slot)}", blocks))
-        return None
-    block = slot // size if is_new else record.table[-1]
-    if slot != block * size + pos % size:
-        breaches.append(Breach("O5", f"token {pos} is to go to {due}, not to slot {slot}", blocks))
-        return None
-    return block
-
-
-def _free(ledger: Ledger, op: Free, answer: Outcome, caller: Caller | None) -> Ruling:
-    if isinstance(answer, Refused):
-        return Ruling(False, None, [Breach("O2", "free was refused", table_of(ledger, op.seq))])
-    if caller is not None:
-        caller.freed(op.seq)
-    return Ruling(False, operations.free(ledger, op.seq), [])
-
-
-def _ask_specification(
-    operation: Callable[[], Step], answer: Outcome, blocks: tuple[int, ...], breaches: list[Breach]
-) -> Ruling:
-    """Whether the specification refuses, and what it does otherwise, on the choices of the answer (`blocks`)."""
+def read_answer(line: bytes, question: Question) -> Answer:
+    """The answer of a line. Raises Malformed if it is none, or not one to this question."""
     try:
-        step = operation()
-    except OutOfBlocks as refusal:
-        if not isinstance(answer, Refused):
-            breaches.append(Breach("O2", f"completed, though {refusal}", blocks))
-        return Ruling(True, None, breaches)
-    except Illegal as illegal:
-        return Ruling(False, None, breaches + illegal.breaches)
-    return Ruling(False, None if breaches else step, breaches)
+        answer: Answer = _decoder.decode(line)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Malformed(_what_is_wrong(line, question, error)) from None
+    due = _DUE[type(question)]
+    if type(answer) not in due:
+        raise Malformed(f"answered {_name(type(question))} with {_name(type(answer))}, due is {_names(due)}")
+    return answer
 
 
-def own_step(ledger: Ledger, operation: Mutation) -> Step:
-    """What the specification does, left to its own choices. Raises OutOfBlocks."""
-    if isinstance(operation, Allocate):
-        return operations.allocate(ledger, operation.seq, operation.tokens)
-    if isinstance(operation, Append):
-        return operations.append_slot(ledger, operation.seq, operation.token)
-    return operations.free(ledger, operation.seq)
+def check_outcomes(program: Sequence[Operation], outcomes: Sequence[Outcome], capabilities: frozenset[str]) -> None:
+    """Raises Malformed unless each operation has an outcome that it may have, with all that the target offers."""
+    if len(outcomes) != len(program) and not (outcomes and is_hang(outcomes[-1])):
+        raise Malformed(f"answered {len(program)} operations with {len(outcomes)} outcomes")
+    for i, (operation, outcome) in enumerate(zip(program, outcomes, strict=False)):
+        due = _OUTCOMES.get(type(operation), _ENDS)
+        if not isinstance(outcome, due) and not is_hang(outcome):
+            what = f"outcomes[{i}]: {_op(operation)} came to {_name(type(outcome))}, due is {_names(due)}"
+            raise Malformed(f"sent an answer that cannot be: {what}")
+        if isinstance(outcome, Observed):
+            for capability, field in _SHOWN_AS.items():
+                if capability in capabilities and getattr(outcome, field) is None:
+                    raise Malformed(
+                        f"sent an answer that cannot be: outcomes[{i}].{field} is missing or null, "
+                        f"though 'started' offers {capability!r} in its capabilities"
+                    )
 
 
-def _refuses(ledger: Ledger, operation: Mutation) -> bool:
-    """Whether the specification, left to its own choices, refuses an operation."""
+def unknown_fields(line: bytes) -> list[str]:
+    """The fields of a valid answer that the protocol does not know, and so are not read: misspelt, perhaps."""
+    return _unknown(msgspec.json.decode(line), _decoder.decode(line), "")
+
+
+def _unknown(raw: Any, known: Any, path: str) -> list[str]:
+    found = []
+    if isinstance(known, msgspec.Struct) and isinstance(raw, dict):
+        tag = known.__struct_config__.tag_field
+        for name, value in raw.items():
+            at = f"{path}.{name}" if path else name
+            if name in known.__struct_fields__:
+                found += _unknown(value, getattr(known, name), at)
+            elif name != tag:
+                found.append(at)
+    elif isinstance(known, list) and isinstance(raw, list):
+        for i, (value, item) in enumerate(zip(raw, known, strict=True)):
+            found += _unknown(value, item, f"{path}[{i}]")
+    return found
+
+
+def _what_is_wrong(line: bytes, question: Question, error: Exception) -> str:
+    if not line.strip():
+        return "sent an empty line: one line is due for each line, and nothing else"
     try:
-        own_step(ledger, operation)
-    except OutOfBlocks:
-        return True
-    return False
+        raw = msgspec.json.decode(line)
+    except RecursionError:
+        return "sent a line that is no answer: its JSON is nested too deeply"
+    except msgspec.MsgspecError as malformed:
+        return (
+            f"sent a line that is no answer: {malformed}. Standard output carries the protocol and nothing else; "
+            "what is for people goes to standard error"
+        )
+    due = _names(_DUE[type(question)])
+    if not isinstance(raw, dict):
+        return f"sent a line that is no answer: an object with the type {due} is due, not {_short(raw)}"
+    if raw.get("type") not in {_name(kind) for kinds in _DUE.values() for kind in kinds}:
+        got = _short(raw["type"]) if "type" in raw else "no such field"
+        return f"sent a line that is no answer: type: expected {due}, got {got}"
+    said, _, path = str(error).partition(" - at `")
+    field, value = _find(raw, path.rstrip("`"), str(error))
+    if field.endswith(".outcome"):
+        said = f"expected {_names((*_ENDS, Observed, Unsupported))}"
+    got = "" if value is None and "missing" in said else f", the value is {_short(value)}"
+    return f"sent a line that is no answer: {field + ': ' if field else ''}{said}{got}"
+
+
+def _find(raw: Any, path: str, error: str) -> tuple[str, Any]:
+    """The field of a path such as `$.outcomes[0].tables[...]`, and its value."""
+    field, value = "", raw
+    for index, any_key, name in re.findall(r"\[(\d+)\]|\[(\.\.\.)\]|\.([^.\[]+)", path):
+        if index:
+            field, value = f"{field}[{index}]", value[int(index)]
+        elif any_key:
+            key = _key_at_fault(raw, value, error)
+            field, value = f"{field}[{_short(key)}]", value[key]
+        else:
+            field, value = f"{field}.{name}" if field else name, value[name]
+    return field, value
+
+
+def _key_at_fault(raw: Any, mapping: dict[str, Any], error: str) -> str:
+    """The key of the entry that alone gives the same error: the decoder does not say which it is."""
+    whole = dict(mapping)
+    try:
+        for key, value in whole.items():
+            mapping.clear()
+            mapping[key] = value
+            try:
+                msgspec.convert(raw, Answer)
+            except msgspec.ValidationError as alone:
+                if str(alone) == error:
+                    return key
+    finally:
+        mapping.clear()
+        mapping.update(whole)
+    return next(iter(whole))
+
+
+def _short(value: Any) -> str:
+    text = msgspec.json.encode(value).decode(errors="replace")
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _name(kind: type[Any]) -> str:
+    """What a message or an outcome is called on the wire."""
+    return str(kind.__struct_config__.tag)
+
+
+def _op(operation: Operation) -> str:
+    return _name(type(operation))
+
+
+def _names(kinds: Sequence[type[Any]]) -> str:
+    *first, last = (_name(kind) for kind in kinds)
+    return f"{', '.join(first)} or {last}" if first else last

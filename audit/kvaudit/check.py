@@ -1,6 +1,6 @@
 """Holds a recorded trace to the specification, line by line, without any target.
 
-The rules are those of an audit (`kvaudit.answers`) on a ledger that is written in place (`kvspec.live`): a line costs
+The rules are those of an audit (`kvaudit.rulings`) on a ledger that is written in place (`kvspec.live`): a line costs
 what it changes, and the memory is that of the ledger. The first departure ends it: what a system does after a wrong
 step is not comparable with anything.
 """
@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable
 
 from kvaudit import words
-from kvaudit.answers import rule, wrong_free_count
 from kvaudit.breach import Breach
 from kvaudit.caller import Caller
 from kvaudit.checked import Checked, Departure, checked, departure_of
@@ -22,6 +21,7 @@ from kvaudit.interrupt import Interrupt
 from kvaudit.oracle import Judgement
 from kvaudit.profiles import Profile
 from kvaudit.protocol import Allocate, Append, Mutation, Outcome, Returned
+from kvaudit.rulings import rule, wrong_free_count
 from kvaudit.trace import Answer, TraceHeader, TraceLine, TraceReader
 from kvaudit.transcript import outcome_of
 from kvspec.ledger import Ledger
@@ -45,12 +45,15 @@ def check_trace(reader: TraceReader, profile: Profile, tell: Callable[[int, floa
     checker = Checker(reader.header, profile)
     departure = None
     with Interrupt() as interrupt:
-        for line in reader:
-            departure = checker.check(line, reader.where)
-            if departure is not None or interrupt.came:
-                break
-            if line.step % _TELL_EVERY == 0:
-                tell(line.step, reader.done)
+        try:
+            for line in reader:
+                departure = checker.check(line, reader.where)
+                if departure is not None or interrupt.came:
+                    break
+                if line.step % _TELL_EVERY == 0:
+                    tell(line.step, reader.done)
+        except KeyboardInterrupt:  # the next line, of a pipe, does not come
+            interrupt.came = True
     seconds, came = time.monotonic() - began, interrupt.came
     return checked(
         reader.header, str(reader.path), profile.name, checker.met, checker.recorded, departure, came, seconds

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kvaudit import words
-from kvaudit.answers import rule, wrong_free_count
 from kvaudit.breach import SEVERITY, Breach
 from kvaudit.caller import Caller
 from kvaudit.choices import block_list
@@ -40,6 +39,7 @@ from kvaudit.protocol import (
     Slot,
     State,
 )
+from kvaudit.rulings import rule, wrong_free_count
 from kvspec import operations
 from kvspec.ledger import Change, Ledger, empty_ledger
 from kvspec.logic import Finite, LedgerView, Transition

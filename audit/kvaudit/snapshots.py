@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvaudit import words
-from kvaudit.answers import own_step
 from kvaudit.choices import block_list
 from kvaudit.oracle import Judgement
 from kvaudit.protocol import Mutation, Observed, State
 from kvaudit.report import PoolShown
+from kvaudit.rulings import own_step
 from kvspec.identity import Identity
 from kvspec.ledger import Ledger
 from kvspec.operations import OutOfBlocks

@@ -9,8 +9,8 @@ from kvaudit.choices import block_list
 from kvaudit.execution import Execution
 from kvaudit.oracle import Judgement
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Raised, Refused, Returned
+from kvaudit.rulings import own_step
 from kvaudit.trace import Answer, TraceLine
-from kvspec import operations
 from kvspec.ledger import Ledger
 from kvspec.operations import OutOfBlocks, Step
 
@@ -26,18 +26,9 @@ def transcript(execution: Execution) -> list[TraceLine]:
 def due(ledger: Ledger, operation: Mutation) -> Answer:
     """What the specification, left to its own choices, answers. `ledger` is an immutable one."""
     try:
-        return _completed(operation, step_of(ledger, operation))
+        return _completed(operation, own_step(ledger, operation))
     except OutOfBlocks:
         return Answer("refused", num_free_blocks=ledger.num_free_blocks)
-
-
-def step_of(ledger: Ledger, operation: Mutation) -> Step:
-    """What the specification, left to its own choices, does. Raises OutOfBlocks."""
-    if isinstance(operation, Allocate):
-        return operations.allocate(ledger, operation.seq, operation.tokens)
-    if isinstance(operation, Append):
-        return operations.append_slot(ledger, operation.seq, operation.token)
-    return operations.free(ledger, operation.seq)
 
 
 def outcome_of(answer: Answer) -> Outcome:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -75,10 +77,10 @@ def test_a_server_that_is_right(served: list[TraceLine], tmp_path: Path) -> None
     ],
 )
 def test_one_wrong_answer_is_placed(
-    number: int, change: object, names: set[str], served: list[TraceLine], tmp_path: Path
+    number: int, change: Callable[[Answer], dict[str, Any]], names: set[str], served: list[TraceLine], tmp_path: Path
 ) -> None:
     came = served[number].came
-    assert came is not None and callable(change)
+    assert came is not None
     wrong = msgspec.structs.replace(served[number], came=msgspec.structs.replace(came, **change(came)))
     result = checked(tmp_path, HEADER, [*served[:number], wrong, *served[number + 1 :]])
     assert result.exit_code == VIOLATION

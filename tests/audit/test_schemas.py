@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from audit.auditing import MINIATURES, kvaudit
+from audit.test_malformed_traces import MIDLIFE
 from kvaudit.errors import UsageError
 from kvaudit.schemas import NAMES, schema
 from kvaudit.trace import TraceLine
@@ -31,7 +32,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         for name in ("report", "exploration", "matrix", "check")
     }
     evidence = [{**one["matrix"][0]["evidence"][0], "format": "kvaudit-evidence/1"}]
-    return {**one, "evidence": evidence, "trace": [json.loads(line) for line in trace.read_text().splitlines()]}
+    return {
+        **one,
+        "evidence": evidence,
+        "trace": [json.loads(line) for line in [*trace.read_bytes().splitlines(), *MIDLIFE.splitlines()]],
+    }
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"protocol", "vector"}))  # these have tests of their own

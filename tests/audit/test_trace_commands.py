@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.auditing import kvaudit, target_of
+from audit.test_malformed_traces import MIDLIFE
 from kvaudit.anonymise import Names
 from kvaudit.errors import UsageError
 from kvaudit.execution import Scenario
@@ -65,6 +66,14 @@ def test_there_is_nothing_to_shrink(tmp_path: Path) -> None:
     assert said.code == 2
     assert "the trace violates nothing on kvblocks: there is nothing to shrink" in said.all
     assert not (tmp_path / "t.small.jsonl").exists()
+
+
+def test_a_trace_of_no_target(tmp_path: Path) -> None:
+    save(tmp_path, target="")
+    for command in ("replay", "shrink"):
+        said = kvaudit(command, "t.jsonl", cwd=tmp_path)
+        assert said.code == 2 and "the trace names no target to play it on: give one with --target" in said.all
+        assert kvaudit(command, "t.jsonl", "--target", "kvblocks", cwd=tmp_path).code != 1
 
 
 def test_a_failure_that_comes_and_goes() -> None:
@@ -128,6 +137,15 @@ def test_no_text_of_the_users_is_left(tmp_path: Path) -> None:
     assert [json.loads(line)["came"].get("error", "") for line in text.splitlines()[1:]] == ["", "ValueError"]
     said = kvaudit("anonymise", "t.jsonl", "-o", "t.jsonl", cwd=tmp_path)
     assert said.code == 2 and "t.jsonl is the trace itself: give another file" in said.err
+
+
+def test_a_ledger_in_mid_life_is_renamed_with_its_operations(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_bytes(MIDLIFE)
+    assert kvaudit("anonymise", "t.jsonl", cwd=tmp_path).code == 0
+    before, after = (kvaudit("check", name, cwd=tmp_path) for name in ("t.jsonl", "t.anonymous.jsonl"))
+    assert before.code == after.code == 3  # it holds no allocate that completed
+    assert "inconclusive: K1 is not observable" in before.out and "inconclusive: K1 is not observable" in after.out
+    assert "4294967295" in MIDLIFE.decode() and "4294967295" not in (tmp_path / "t.anonymous.jsonl").read_text()
 
 
 @pytest.mark.parametrize("command", ["check", "shrink", "anonymise", "replay"])

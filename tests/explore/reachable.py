@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kvaudit.answers import own_step
 from kvaudit.explore.canonical import Form, Symmetries, canonical
 from kvaudit.explore.moves import moves, sequence_ids
 from kvaudit.protocol import Allocate
+from kvaudit.rulings import own_step
 from kvspec.ledger import Ledger, empty_ledger
 from kvspec.operations import OutOfBlocks
 

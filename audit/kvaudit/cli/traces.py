@@ -11,14 +11,14 @@ import typer
 from rich.console import Console
 from rich.padding import Padding
 
-from kvaudit.cli.console import JsonFile, ReportFolder, started
-from kvaudit.cli.options import BlackBox, Isolate, Json, Profile, Refusal, Report, Source, Timeout
+from kvaudit.cli.console import INTERRUPTED, JsonFile, ReportFolder, say, started
+from kvaudit.cli.options import BlackBox, Isolate, Json, Refusal, Report, Source, Timeout
 from kvaudit.errors import UsageError
 from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
 
 if TYPE_CHECKING:
     from kvaudit.execution import Execution
-    from kvaudit.trace import TraceLine
+    from kvaudit.trace import TraceHeader, TraceLine
 
 Saved = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace.jsonl that a run has saved.", show_default=False)]
 Recorded = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace, saved or recorded.", show_default=False)]
@@ -27,6 +27,10 @@ Another = Annotated[
     typer.Option("--target", metavar="TARGET", help="Another target than the trace's own.", show_default=False),
 ]
 
+Rules = Annotated[
+    str | None,
+    typer.Option("--profile", help="seed, strict, or an engine's; else the trace's own.", show_default=False),
+]
 Output = Annotated[
     Path | None,
     typer.Option(
@@ -39,7 +43,7 @@ def replay(
     trace: Saved,
     target: Another = None,
     source: Source = None,
-    profile: Profile = None,
+    profile: Rules = None,
     refusal: Refusal = [],  # noqa: B006 (typer copies it)
     isolate: Isolate = False,
     black_box: BlackBox = False,
@@ -53,7 +57,7 @@ def replay(
     from kvaudit.trace import read_lines
 
     header, lines = read_lines(trace)
-    spec = TargetSpec(target or header.target, source, tuple(refusal), isolate, black_box, timeout)
+    spec = TargetSpec(_named(target, header), source, tuple(refusal), isolate, black_box, timeout)
     folder = ReportFolder(report)
     with started(spec, profile or header.profile) as (manager, rules, console):
 
@@ -70,7 +74,7 @@ def replay(
     raise typer.Exit(code)
 
 
-def check(trace: Recorded, profile: Profile = None, json: Json = None) -> None:
+def check(trace: Recorded, profile: Rules = None, json: Json = None) -> None:
     """Hold a recorded trace of a running system to the specification, without any target."""
     from kvaudit.check import check_trace
     from kvaudit.checked_terminal import show
@@ -98,7 +102,7 @@ def shrink(
     output: Output = None,
     target: Another = None,
     source: Source = None,
-    profile: Profile = None,
+    profile: Rules = None,
     refusal: Refusal = [],  # noqa: B006 (typer copies it)
     isolate: Isolate = False,
     black_box: BlackBox = False,
@@ -111,7 +115,7 @@ def shrink(
 
     header, scenario = read_trace(trace)
     small_trace = output or beside(trace, "small")
-    spec = TargetSpec(target or header.target, source, tuple(refusal), isolate, black_box, timeout)
+    spec = TargetSpec(_named(target, header), source, tuple(refusal), isolate, black_box, timeout)
     with started(spec, profile or header.profile) as (manager, rules, console):
         with progress_bar(console) as bar:
             task = bar.add_task("shrinking", total=None, done="")
@@ -146,8 +150,19 @@ def anonymise(trace: Recorded, output: Output = None) -> None:
                 if line.step % 512 == 0:
                     bar.update(task, completed=reader.done, done=f"{line.step:,} operations")
 
-        write_trace(renamed, names.header(reader.header), lines())
+        try:
+            write_trace(renamed, names.header(reader.header), lines())
+        except KeyboardInterrupt:
+            say("error", "interrupted: nothing was written")
+            raise typer.Exit(INTERRUPTED) from None
     console.print(f"{renamed}: {names.summary}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _named(target: str | None, header: TraceHeader) -> str:
+    """The target to play a trace on."""
+    if not (target or header.target):
+        raise UsageError("the trace names no target to play it on: give one with --target")
+    return target or header.target
 
 
 def beside(trace: Path, kind: str) -> Path:

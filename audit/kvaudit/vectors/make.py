@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kvaudit.execution import Scenario
 from kvaudit.protocol import Allocate, Free, Mutation
-from kvaudit.transcript import due, step_of
+from kvaudit.rulings import own_step
+from kvaudit.transcript import due
 from kvaudit.vectors.format import Reads, Vector, VectorStep
 from kvspec.ledger import Ledger, empty_ledger
 from kvspec.operations import OutOfBlocks, slot
@@ -27,7 +28,7 @@ def vector_of(name: str, about: str, scenario: Scenario) -> Vector:
 def _play(ledger: Ledger, operation: Mutation, steps: list[VectorStep]) -> Ledger:
     answer = due(ledger, operation)
     try:
-        ledger = step_of(ledger, operation).after
+        ledger = own_step(ledger, operation).after
     except OutOfBlocks:
         assert answer.outcome == "refused"
     steps.append(VectorStep(operation, answer, _reads(ledger)))
