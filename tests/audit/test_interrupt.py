@@ -16,7 +16,8 @@ from audit.auditing import MINIATURES, environment_with_mark, left
 def interrupted(*arguments: str, cwd: Path, after: str) -> tuple[int, str, str]:
     """Run `kvaudit ARGUMENTS`, interrupt it once a line with `after` has come, and check that nothing is left."""
     environment = {**environment_with_mark(), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "kvaudit", *arguments, "--max-time", "60"]
+    command = [sys.executable, "-m", "kvaudit", *arguments]
+    command += ["--max-time", "60"] if arguments[0] == "run" else []
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdout is not None and process.stderr is not None
@@ -57,3 +58,16 @@ def test_a_call_that_hangs_is_interrupted(tmp_path: Path) -> None:
     code, shown, _ = interrupted("run", name, "--timeout", "50", cwd=tmp_path, after="assumed")
     assert code == 3
     assert "interrupted" in shown
+
+
+def test_a_harness_that_is_silent_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "harness.py").write_text(
+        "import json, time\n"
+        "offers = ['allocate', 'append_slot', 'free', 'num_cached_tokens']\n"
+        "input(); print(json.dumps({'type': 'started', 'name': 'x', 'capabilities': offers}), flush=True)\n"
+        "time.sleep(60)\n",
+        encoding="utf-8",
+    )
+    code, _, errors = interrupted("smoke", f"cmd:{sys.executable} harness.py", cwd=tmp_path, after="started")
+    assert code == 130
+    assert errors == "error: interrupted\n"

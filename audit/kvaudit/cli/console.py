@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kvaudit.explore.report import Explored
     from kvaudit.report import Report
 
-_INTERRUPTED = 130
+INTERRUPTED = 130
 """Exit code of a shell's command that Ctrl-C has ended."""
 
 
@@ -107,20 +107,20 @@ def started(
 @contextlib.contextmanager
 def _muffled() -> Iterator[Console]:
     """A console on standard output, from which the target's own prints are kept away."""
-    console = _Console(file=sys.stdout)
+    console = PipedConsole(file=sys.stdout)
     printed = _Printed()
     try:
         with contextlib.redirect_stdout(printed):
             yield console
     except KeyboardInterrupt:  # an audit that has begun ends with its report instead
         say("error", "interrupted before the audit had begun")
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
     finally:
         if printed.lines:
             say("note", f"the target printed {printed.lines:,} lines to standard output, first: {printed.first!r:.80}")
 
 
-class _Console(Console):
+class PipedConsole(Console):
     """A console whose reader may go away (`| head`): `main` ends the command then."""
 
     def on_broken_pipe(self) -> None:
