@@ -73,6 +73,11 @@ class Caller:
         if len(table) * self._size >= len(self._prefixes[seq]):
             self._tables[seq] = table
 
+    @property
+    def tables(self) -> dict[str, list[int]]:
+        """The tables through which the live sequences read and write. Not to be changed."""
+        return self._tables
+
     def misreads(self) -> list[Breach]:
         """K1: the first live sequence that reads anything but its own prefix. O(tokens of live sequences)."""
         for seq, prefixes in self._prefixes.items():
@@ -83,7 +88,7 @@ class Caller:
                 held = self._memory(block * self._size + pos % self._size)
                 what = "what nobody has written" if held is None else f"the KV of {held!r}"
                 own = f"its own prefix is {prefixes[pos]!r}"
-                return [Breach("K1", f"{seq!r} reads {what} at position {pos} (block {block}), {own}")]
+                return [Breach("K1", f"{seq!r} reads {what} at position {pos} (block {block}), {own}", (block,))]
         return []
 
     def _prefixes_of(self, tokens: Sequence[int], after: Identity | None = None) -> list[Identity]:
@@ -101,5 +106,5 @@ class Caller:
         """K2: a block that is to be written as new, though a live sequence holds it."""
         for seq, table in self._tables.items():
             if block in table:
-                return [Breach("K2", f"block {block}, which is to be written, is held by {seq!r}")]
+                return [Breach("K2", f"block {block}, which is to be written, is held by {seq!r}", (block,))]
         return []

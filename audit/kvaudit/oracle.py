@@ -19,6 +19,7 @@ from kvaudit import words
 from kvaudit.breach import SEVERITY, Breach
 from kvaudit.caller import Caller
 from kvaudit.choices import block_list
+from kvaudit.concerned import blocks_of_slots, differing, handled, room, table_of, unequal
 from kvaudit.observation import Keys, agrees, as_ledger, check_sense
 from kvaudit.profiles import Profile
 from kvaudit.protocol import (
@@ -53,7 +54,8 @@ class Judgement(NamedTuple):
     """What one operation came to.
 
     answer: the target's. cached: the number of cached tokens that it gave for a new sequence. refused: the
-    specification refused the operation. step: what it did, if it completed, and both agree on that.
+    specification refused the operation. step: what it did, if it completed, and both agree on that. seen: where
+    something is broken, what was read of the target, with identities for keys, and the tables that the caller has.
     num_free_blocks: as the target gave it afterwards.
     """
 
@@ -65,6 +67,7 @@ class Judgement(NamedTuple):
     step: Step | None
     breaches: tuple[Breach, ...]
     num_free_blocks: Any = None
+    seen: Observed | None = None
 
     @property
     def change(self) -> Change:
@@ -130,7 +133,8 @@ class Oracle:
         if not isinstance(answer, Raised):
             self._look(operation, outcomes, before, refused, step, breaches)
         free = outcomes[-1].num_free_blocks if isinstance(outcomes[-1], Observed) else None
-        return Judgement(before, self.ledger, answer, cached, refused, step, tuple(breaches), free)
+        seen = self._shown(outcomes[-1]) if breaches else None
+        return Judgement(before, self.ledger, answer, cached, refused, step, tuple(breaches), free, seen)
 
     # --- what can be seen afterwards -----------------------------------------------------------------------
 
@@ -146,12 +150,18 @@ class Oracle:
         """Compare everything observable, the reads, and the memory. What is broken already is not looked at again."""
         seen = self._observed(outcomes[-1], breaches)
         if seen is not None and not breaches:
-            self._compare(op, refused, seen, breaches)
+            self._compare(op, before, refused, step, seen, breaches)
             if seen.state is not None:
                 self._compare_ledger(op, before, refused, step, seen.state, seen.num_free_blocks, breaches)
         if not breaches:
             self._reads(outcomes, breaches)
         breaches += self._caller.misreads()
+
+    def _shown(self, outcome: Outcome) -> Observed:
+        """What a picture can show of the target. What makes no sense is left out."""
+        seen = self._observed(outcome, []) or Observed()
+        state = self._keys.translated(seen.state) if seen.state is not None else None
+        return msgspec.structs.replace(seen, tables=seen.tables or dict(self._caller.tables), state=state)
 
     def _observed(self, outcome: Outcome, breaches: list[Breach]) -> Observed | None:
         if isinstance(outcome, Observed):
@@ -165,11 +175,21 @@ class Oracle:
         """The number of cached tokens that the target gives for a new sequence."""
         return outcome.cached.get(seq) if isinstance(outcome, Observed) and outcome.cached is not None else None
 
-    def _compare(self, op: Mutation, refused: bool, seen: Observed, breaches: list[Breach]) -> None:
+    def _compare(
+        self,
+        op: Mutation,
+        before: Ledger,
+        refused: bool,
+        step: Step | None,
+        seen: Observed,
+        breaches: list[Breach],
+    ) -> None:
         after = self.ledger
         free = seen.num_free_blocks
         if "num_free_blocks" in self._capabilities:
-            breaches += wrong_free_count(op, refused, after.num_free_blocks, free)
+            for breach in wrong_free_count(op, refused, after.num_free_blocks, free):
+                blocks = handled(op, before, step.change if step is not None else _NO_CHANGE)
+                breaches.append(breach._replace(blocks=blocks))
         if seen.state is not None and seen.tables == seen.state.tables and seen.cached == seen.state.cached:
             return  # what follows is then told by the comparison of the structures
         for seq, record in after.sequences.items():
@@ -177,13 +197,15 @@ class Oracle:
             table = seen.tables.get(str(seq)) if seen.tables is not None else due
             if table != due and table != list(due):  # a tuple in this process, a list from another one
                 what = f"the table of {seq!r} is to be {list(due)}, not {words.short(table)}"
-                breaches.append(Breach("O1" if refused else "O5", what))
-                self._caller.sees_table(str(seq), block_list(table, after.num_blocks) or [])
+                shown = block_list(table, after.num_blocks) or []
+                wrong = unequal(due, shown, after.num_blocks) or due
+                breaches.append(Breach("O1" if refused else "O5", what, wrong))
+                self._caller.sees_table(str(seq), shown)
             count = record.num_cached_tokens
             cached = seen.cached.get(str(seq)) if seen.cached is not None else count
             if type(cached) is not int or cached != count:
                 what = f"num_cached_tokens of {seq!r} is to be {count}, not {words.short(cached)}"
-                breaches.append(Breach("O1" if refused else "O4", what))
+                breaches.append(Breach("O1" if refused else "O4", what, due))
 
     def _compare_ledger(
         self,
@@ -218,22 +240,26 @@ class Oracle:
         difference = words.ledgers_differ(self.ledger, observed)
         if not names:
             raise AssertionError(f"the ledgers differ and no obligation says so: {difference}")
-        breaches += [Breach(name, difference) for name in SEVERITY if name in names]
+        change = step.change if step is not None else _NO_CHANGE
+        blocks = differing(self.ledger, observed) or handled(op, before, change)
+        breaches += [Breach(name, difference, blocks) for name in SEVERITY if name in names]
 
     def _reads(self, outcomes: Sequence[Outcome], breaches: list[Breach]) -> None:
         for read, outcome in zip(self._program[2:-1], outcomes[2:-1], strict=True):
             if not isinstance(outcome, Returned):
-                breaches.append(Breach("O2", words.unexpected(outcome)))
+                blocks = table_of(self.ledger, read.seq) if isinstance(read, Slot) else room(self.ledger)
+                breaches.append(Breach("O2", words.unexpected(outcome), blocks))
                 continue
             answer = outcome.value
             if isinstance(read, Slot):
                 due = operations.slot(self.ledger, read.seq, read.pos)
                 if type(answer) is not int or answer != due:
                     what = f"slot({read.seq!r}, {read.pos}) is to be {due}, not {words.short(answer)}"
-                    breaches.append(Breach("O5", what))
+                    blocks = blocks_of_slots(self.ledger.block_size, self.ledger.num_blocks, due, answer)
+                    breaches.append(Breach("O5", what, blocks))
             elif isinstance(read, CanAllocate):
                 fits = operations.can_allocate(self.ledger, read.num_tokens)
                 if not isinstance(answer, int) or answer != fits:
                     free = words.count(self.ledger.num_free_blocks, "block")
                     what = f"can_allocate({read.num_tokens}) is to be {fits}, not {words.short(answer)}: {free} free"
-                    breaches.append(Breach("O3", what))
+                    breaches.append(Breach("O3", what, room(self.ledger)))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
 from kvaudit import words
 from kvaudit.breach import gravest
-from kvaudit.execution import Scenario, play
+from kvaudit.execution import Execution, Scenario, play
 from kvaudit.profiles import Profile
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
 from kvaudit.targets import Target
@@ -17,8 +17,15 @@ from kvaudit.transcript import said
 from kvspec.obligations import LEDGER, OBLIGATIONS
 
 
-def replay(target: Target, header: TraceHeader, lines: Sequence[TraceLine], profile: Profile, console: Console) -> int:
-    """Show each step and the outcome; the exit code is that of `kvaudit run`."""
+def replay(
+    target: Target,
+    header: TraceHeader,
+    lines: Sequence[TraceLine],
+    profile: Profile,
+    console: Console,
+    on_failing: Callable[[Execution], None] = lambda execution: None,
+) -> int:
+    """Show each step and the outcome; the exit code is that of `kvaudit run`. on_failing: called if it still fails."""
     pool = header.pool
     execution = play(target, Scenario(pool, tuple(line.operation for line in lines)), profile)
     saved = {id(line.operation): line for line in lines}
@@ -49,6 +56,7 @@ def replay(target: Target, header: TraceHeader, lines: Sequence[TraceLine], prof
         return CONFORMS
     for breach in execution.breaches:
         console.print(f"     {breach.obligation}: {breach.detail}", markup=False, highlight=False, soft_wrap=True)
+    on_failing(execution)
     now = gravest(execution.breaches).obligation
     before = f" (when it was saved: {header.obligation})" if header.obligation not in ("", now) else ""
     console.print(f"[bold red]still failing[/]: {now} is violated{before}", highlight=False)

@@ -9,9 +9,10 @@ from kvaudit import words
 from kvaudit.breach import Breach
 from kvaudit.caller import Caller
 from kvaudit.choices import Appended, Illegal, ReadOff, Unseen, block_list
+from kvaudit.concerned import blocks_of_slots, handled, table_of
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Raised, Refused
 from kvspec import operations
-from kvspec.ledger import Ledger
+from kvspec.ledger import Change, Ledger
 from kvspec.operations import OutOfBlocks, Step
 from kvspec.policy import Policy
 from kvspec.variants import Variants
@@ -38,7 +39,8 @@ def rule(
     on the answer, and says what it ran into.
     """
     if isinstance(answer, Raised):
-        return Ruling(_refuses(ledger, operation), None, [Breach("O2", words.unexpected(answer))])
+        breach = Breach("O2", words.unexpected(answer), handled(operation, ledger, Change()))
+        return Ruling(_refuses(ledger, operation), None, [breach])
     if isinstance(operation, Allocate):
         return _allocate(ledger, operation, answer, cached, variants, caller)
     if isinstance(operation, Append):
@@ -70,17 +72,20 @@ def _allocate(
     else:
         what = f"allocate is to return a list of block numbers, not {words.short(words.value(answer))}"
         return Ruling(False, None, [Breach("O5", what)])
-    return _ask_specification(lambda: operations.allocate(ledger, op.seq, op.tokens, policy), answer, breaches)
+    return _ask_specification(
+        lambda: operations.allocate(ledger, op.seq, op.tokens, policy), answer, tuple(table or ()), breaches
+    )
 
 
 def _append(ledger: Ledger, op: Append, answer: Outcome, variants: Variants, caller: Caller | None) -> Ruling:
     record = ledger.sequences[op.seq]
     is_new = len(record.tokens) // ledger.block_size == len(record.table)
     breaches: list[Breach] = []
+    taken: tuple[int, ...] = ()
     policy: Policy
     if isinstance(answer, Refused):
         if not is_new:
-            return Ruling(False, None, [Breach("O2", "refused, with no new block needed")])
+            return Ruling(False, None, [Breach("O2", "refused, with no new block needed", record.table[-1:])])
         policy = Unseen(variants)
     else:
         block = _block_written(ledger, op, answer, is_new, breaches)
@@ -88,8 +93,8 @@ def _append(ledger: Ledger, op: Append, answer: Outcome, variants: Variants, cal
             return Ruling(is_new and not ledger.num_free_blocks, None, breaches)
         if caller is not None:
             breaches = caller.appended(op, block, is_new)
-        policy = Appended(block, variants)
-    return _ask_specification(lambda: operations.append_slot(ledger, op.seq, op.token, policy), answer, breaches)
+        policy, taken = Appended(block, variants), (block,)
+    return _ask_specification(lambda: operations.append_slot(ledger, op.seq, op.token, policy), answer, taken, breaches)
 
 
 def _block_written(ledger: Ledger, op: Append, answer: Outcome, is_new: bool, breaches: list[Breach]) -> int | None:
@@ -97,31 +102,34 @@ def _block_written(ledger: Ledger, op: Append, answer: Outcome, is_new: bool, br
     size, record, slot = ledger.block_size, ledger.sequences[op.seq], words.value(answer)
     pos = len(record.tokens)
     due = f"offset {pos % size} of a new block" if is_new else f"slot {record.table[-1] * size + pos % size}"
+    blocks = blocks_of_slots(size, ledger.num_blocks, record.table[-1] * size, slot)
     if type(slot) is not int or not 0 <= slot < ledger.num_blocks * size:
-        breaches.append(Breach("O5", f"append_slot is to return {due}, not {words.short(slot)}"))
+        breaches.append(Breach("O5", f"append_slot is to return {due}, not {words.short(slot)}", blocks))
         return None
     block = slot // size if is_new else record.table[-1]
     if slot != block * size + pos % size:
-        breaches.append(Breach("O5", f"token {pos} is to go to {due}, not to slot {slot}"))
+        breaches.append(Breach("O5", f"token {pos} is to go to {due}, not to slot {slot}", blocks))
         return None
     return block
 
 
 def _free(ledger: Ledger, op: Free, answer: Outcome, caller: Caller | None) -> Ruling:
     if isinstance(answer, Refused):
-        return Ruling(False, None, [Breach("O2", "free was refused")])
+        return Ruling(False, None, [Breach("O2", "free was refused", table_of(ledger, op.seq))])
     if caller is not None:
         caller.freed(op.seq)
     return Ruling(False, operations.free(ledger, op.seq), [])
 
 
-def _ask_specification(operation: Callable[[], Step], answer: Outcome, breaches: list[Breach]) -> Ruling:
-    """Whether the specification refuses, and what it does otherwise, on the choices of the answer."""
+def _ask_specification(
+    operation: Callable[[], Step], answer: Outcome, blocks: tuple[int, ...], breaches: list[Breach]
+) -> Ruling:
+    """Whether the specification refuses, and what it does otherwise, on the choices of the answer (`blocks`)."""
     try:
         step = operation()
     except OutOfBlocks as refusal:
         if not isinstance(answer, Refused):
-            breaches.append(Breach("O2", f"completed, though {refusal}"))
+            breaches.append(Breach("O2", f"completed, though {refusal}", blocks))
         return Ruling(True, None, breaches)
     except Illegal as illegal:
         return Ruling(False, None, breaches + illegal.breaches)

@@ -6,7 +6,8 @@ import contextlib
 import io
 import sys
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import typer
@@ -16,6 +17,10 @@ from rich.markup import escape
 from kvaudit.errors import UsageError
 from kvaudit.profiles import Profile
 from kvaudit.targets import Target, TargetSpec, profile_named
+
+if TYPE_CHECKING:
+    from kvaudit.explore.report import Explored
+    from kvaudit.report import Finding, Report
 
 INTERRUPTED = 130
 """Exit code of a shell's command that Ctrl-C has ended."""
@@ -57,6 +62,38 @@ class JsonFile:
         """Write the value, if a file was asked for."""
         if self._file is not None:
             self._file.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+class ReportFolder:
+    """The folder of `--report`, made before the work begins: a wrong path is to be told at once."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._is_written = False
+        try:
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--report {folder}: {error.strerror}; name a folder, it is made if need be") from None
+
+    def write(self, result: Report | Explored | Finding, console: Console) -> None:
+        """Write the page, if one was asked for, and say where it is."""
+        if self._folder is None:
+            return
+        from kvaudit.pictures.page import FILE, page  # a template engine, which most runs do without
+
+        path = self._folder / FILE
+        try:
+            path.write_text(page(result), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--report {self._folder}: {FILE} cannot be written: {error.strerror}") from None
+        self._is_written = True
+        console.print(f"the report is in {path}", markup=False, highlight=False, soft_wrap=True)
+
+    def close(self, console: Console) -> None:
+        """Say so if a page was asked for, and there was nothing to write."""
+        if self._folder is not None and not self._is_written:
+            console.print("no report is written: there is no failure to picture", markup=False, highlight=False)
 
 
 @contextlib.contextmanager

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 from rich.console import Console
+from rich.padding import Padding
 
-from kvaudit.cli.console import INTERRUPTED, JsonFile, say, started
-from kvaudit.cli.options import BlackBox, Isolate, Json, Refusal, Source, Timeout
+from kvaudit.cli.console import INTERRUPTED, JsonFile, ReportFolder, say, started
+from kvaudit.cli.options import BlackBox, Isolate, Json, Refusal, Report, Source, Timeout
 from kvaudit.errors import UsageError
 from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
 
 if TYPE_CHECKING:
+    from kvaudit.execution import Execution
     from kvaudit.trace import TraceHeader, TraceLine
 
 Saved = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace.jsonl that a run has saved.", show_default=False)]
@@ -46,15 +48,29 @@ def replay(
     isolate: Isolate = False,
     black_box: BlackBox = False,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
+    report: Report = None,
 ) -> None:
     """Play a saved failure again: exit code 0 if it is fixed, 1 if it still fails."""
+    from kvaudit.findings import finding_again
+    from kvaudit.pictures.terminal import picture
     from kvaudit.replay import replay as play_again
     from kvaudit.trace import read_lines
 
     header, lines = read_lines(trace)
     spec = TargetSpec(_named(target, header), source, tuple(refusal), isolate, black_box, timeout)
+    folder = ReportFolder(report)
     with started(spec, profile or header.profile) as (manager, rules, console):
-        code = play_again(manager, header, lines, rules, console)
+
+        def draw(execution: Execution) -> None:
+            other = ["--target", target] if target is not None else []
+            finding = finding_again(execution, trace, ["kvaudit", "replay", str(trace), *other, *spec.flags()])
+            drawn = picture(finding)
+            if drawn is not None:
+                console.print(Padding(drawn, (1, 0, 1, 5)))
+            folder.write(finding, console)
+
+        code = play_again(manager, header, lines, rules, console, draw)
+        folder.close(console)
     raise typer.Exit(code)
 
 
