@@ -102,6 +102,12 @@ def _open(operation: str, goals: list[Goal], *, is_complete: bool) -> str:
     return f"{operation}: no path on which {', '.join(missing)} could be shown" if missing else ""
 
 
+def cost(mutant: Mutant) -> int:
+    """A rank: how long it may take until a kill, by the first operation that may show it."""
+    reached = operations_that_reach(mutant.functions)
+    return _ORDER.index(reached[0]) if reached and reached[0] in _ORDER else len(_ORDER)
+
+
 def operations_that_reach(changed: Iterable[str]) -> list[str]:
     """The operations of the proof whose code can come to one of these functions, the quickest first."""
     names = set(changed)

@@ -8,6 +8,7 @@ import hashlib
 import multiprocessing
 import platform
 import resource
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 from multiprocessing.connection import Connection, wait
@@ -26,8 +27,8 @@ LIMIT_S = 900
 
 _READS = {
     "proof": ("spec", "impl", "proofs", "tests/mutation/by_proof.py"),
-    "search": ("spec", "impl", "audit", "tests/mutation/killers.py"),
-    "tests": ("spec", "impl", "audit", "tests/mutation/killers.py"),
+    "search": ("spec", "impl", "audit", "tests/mutation/running.py", "tests/mutation/by_search.py"),
+    "tests": ("spec", "impl", "audit", "tests/mutation/running.py", "tests/mutation/by_tests.py"),
 }
 """The programs on which a verdict depends, besides the mutant's; not on their layout or comments."""
 
@@ -117,6 +118,8 @@ def _up_to(count: int, items: Iterator[Pair]) -> Iterator[Pair]:
 
 
 def _in_child(pair: Pair, parent: Connection) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process to handle
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S + 5))
     try:
         verdict = KILLERS[pair.killer](pair.mutant)
