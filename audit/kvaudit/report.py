@@ -79,7 +79,7 @@ class GoalCount(msgspec.Struct, frozen=True):
     count: int
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-report/1"):
     """Everything that an audit found out.
 
     more: further failures of an obligation, which were not made small. cut_short: why the audit ended before its

@@ -6,8 +6,6 @@ What happens is told as a stream of events (`kvaudit.report`); every front end c
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import shlex
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,10 +14,11 @@ from pathlib import Path
 
 import msgspec
 
-from kvaudit import __version__, words
-from kvaudit.breach import SEVERITY, Breach, gravest, gravity
+from kvaudit import __version__
+from kvaudit.breach import SEVERITY, gravest
 from kvaudit.errors import UsageError
 from kvaudit.execution import Execution, Played, Scenario, play
+from kvaudit.findings import Subject, finding_of
 from kvaudit.goals import goals_of
 from kvaudit.interrupt import Interrupt
 from kvaudit.machine import Driver, EndExample, run_batch
@@ -28,11 +27,7 @@ from kvaudit.profiles import Profile
 from kvaudit.protocol import Mutation, Pool
 from kvaudit.report import (
     CONFORMS,
-    HOLDS,
     INCONCLUSIVE,
-    NOT_OBSERVABLE,
-    NOT_REACHED,
-    TRUSTING,
     VIOLATED,
     VIOLATION,
     Begun,
@@ -44,16 +39,13 @@ from kvaudit.report import (
     Header,
     Progress,
     Report,
-    Row,
-    StepShown,
 )
 from kvaudit.shrink import MAX_PLAYS, shrink
 from kvaudit.targets import Target, TargetSpec
-from kvaudit.trace import FORMAT, TraceHeader, keep_trace, read_trace
+from kvaudit.trace import read_trace
 from kvaudit.tracker import Tracker
+from kvaudit.verdicts import inconclusive, misuse_row, rows
 from kvspec import SPEC_VERSION
-from kvspec.obligations import LEDGER, OBLIGATIONS
-from kvspec.variants import chosen
 
 DEFAULT_MAX_STEPS = 20_000
 DEFAULT_SEED = 0
@@ -64,8 +56,6 @@ _PATIENCE_WITH_HANGS_S = 30.0
 _DOES_NOT_REPEAT = (
     "the same program on a fresh pool goes otherwise: state is left over from other pools, or there is chance"
 )
-_ESSENTIAL = {"K1": "num_cached_tokens", "O1": "num_free_blocks", "I4": "num_free_blocks"}
-"""Without these no verdict is worth its name."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +114,7 @@ class Audit(Driver):
         self._spec = spec
         self._profile = profile
         self._options = options
+        self._subject = Subject(target, spec, profile, options.failures)
         self._emit = emit
         self._goals = {goal.id: 0 for goal in goals_of(profile)}
         self._groups: dict[str, _Group] = {}
@@ -307,7 +298,7 @@ class Audit(Driver):
             group.repeats += 1
             return
         group.repeats = 0
-        finding = self._finding(again)
+        finding = finding_of(self._subject, again, self._again())
         if not repeats or not execution.repeats:
             finding = msgspec.structs.replace(finding, details=[*finding.details, _DOES_NOT_REPEAT])
         group.shapes[shape] = finding
@@ -317,40 +308,13 @@ class Audit(Driver):
         if self._options.stop_at_first:
             raise _CutShort("ended at the first finding")
 
+    def _again(self) -> list[str]:
+        budget = ["--seed", str(self._options.seed), "--max-steps", str(self._steps)]
+        return ["kvaudit", "run", self._spec.text, *self._subject.flags(), *budget]
+
     def _plays_for_hang(self) -> int:
         """So many plays as take half a minute if each of them hangs."""
         return int(_PATIENCE_WITH_HANGS_S / self._spec.timeout)
-
-    def _finding(self, execution: Execution) -> Finding:
-        main = gravest(execution.breaches)
-        pool, scenario = execution.pool, execution.scenario
-        digest = hashlib.sha256(msgspec.json.encode((pool, scenario.program))).hexdigest()[:8]
-        name = f"{main.obligation}-{digest}"
-        header = TraceHeader(FORMAT, scenario.pool, self._spec.text, self._profile.name, main.obligation)
-        trace = keep_trace(self._options.failures, name, header, scenario)
-        return Finding(
-            id=name,
-            obligation=main.obligation,
-            also=sorted({b.obligation for b in execution.breaches} - {main.obligation}, key=SEVERITY.index),
-            symptom=OBLIGATIONS[main.obligation].symptom,
-            details=details_of(execution.breaches),
-            num_blocks=pool.num_blocks,
-            block_size=pool.block_size,
-            enable_prefix_cache=pool.enable_prefix_cache,
-            steps=[shown(played) for played in execution.played],
-            count=1,
-            trace=str(trace) if trace is not None else None,
-            reproduce=self._reproduce(trace),
-        )
-
-    def _reproduce(self, trace: Path | None) -> str:
-        flags = self._spec.flags()
-        if self._profile.name != self._target.profile:
-            flags += ["--profile", self._profile.name]
-        if trace is not None:
-            return shlex.join(["kvaudit", "replay", str(trace), *flags])
-        budget = ["--seed", str(self._options.seed), "--max-steps", str(self._steps)]
-        return shlex.join(["kvaudit", "run", self._spec.text, *flags, *budget])
 
     # --- the report ----------------------------------------------------------------------------------------
 
@@ -373,30 +337,23 @@ class Audit(Driver):
         )
 
     def _report(self, cut_short: str) -> Report:
-        rows = [self._row(name) for name in OBLIGATIONS]
+        seen = {name: self._shrunk_detail(name) or detail for name, detail in self._seen.items()}
+        misuse = misuse_row(self._misuse, adapted=self._spec.adapted, counts=self._options.misuse)
+        table = rows(self._profile, self._target.capabilities, seen, self._goals, misuse)
         findings = [
             msgspec.structs.replace(finding, count=group.counts[shape])
             for _, group in sorted(self._groups.items(), key=lambda item: SEVERITY.index(item[0]))
             for shape, finding in group.shapes.items()
         ]
-        violated = [row.obligation for row in rows if row.verdict == VIOLATED]
-        reasons = [
-            f"{name} is not observable: the target offers no {method}"
-            for name, method in _ESSENTIAL.items()
-            if method not in self._target.capabilities
-        ]
-        missed = [goal for goal, count in self._goals.items() if not count]
-        if missed:
-            reasons.append(f"{len(missed)} of {len(self._goals)} reach goals never met")
-        if cut_short:
-            reasons.insert(0, cut_short)
-        if violated:
+        reasons = [cut_short] if cut_short else []
+        reasons += inconclusive(self._target.capabilities, self._goals)
+        if any(row.verdict == VIOLATED for row in table):
             exit_code = VIOLATION
         else:
             exit_code = INCONCLUSIVE if reasons else CONFORMS
         return Report(
             header=self._header(),
-            rows=rows,
+            rows=table,
             goals=[GoalCount(g.id, g.statement, self._goals[g.id]) for g in goals_of(self._profile)],
             findings=findings,
             more={name: group.uncounted for name, group in self._groups.items() if group.uncounted},
@@ -408,28 +365,6 @@ class Audit(Driver):
             exit_code=exit_code,
         )
 
-    def _row(self, name: str) -> Row:
-        obligation = OBLIGATIONS[name]
-        if name == "O10":
-            return self._misuse_row()
-        form = chosen(self._profile.variants, name)
-        unseen = obligation.needs - self._offered()
-        if unseen and obligation.weaker:
-            form.append(f"black box: {obligation.weaker}")
-
-        def row(verdict: str, detail: str = "") -> Row:
-            return Row(name, obligation.title, obligation.statement, verdict, "; ".join(form), detail)
-
-        if name in self._seen:
-            return row(VIOLATED, self._shrunk_detail(name) or self._seen[name])
-        if unseen and not obligation.weaker:
-            missing = ", ".join("observe()" if need == LEDGER else f"{need}()" for need in sorted(unseen))
-            return row(NOT_OBSERVABLE, f"the target offers no {missing}")
-        missed = [g.id for g in goals_of(self._profile) if name in g.supports and not self._goals[g.id]]
-        if missed:
-            return row(NOT_REACHED, f"not met: {', '.join(missed)}")
-        return row(HOLDS)
-
     def _shrunk_detail(self, name: str) -> str:
         """What a finding says of an obligation: easier to read than what was seen at first."""
         for group in self._groups.values():
@@ -438,43 +373,3 @@ class Audit(Driver):
                     if name in names.split(", "):
                         return f"{detail} (see {finding.id})"
         return ""
-
-    def _offered(self) -> set[str]:
-        return {*self._target.capabilities, *([LEDGER] if "observe" in self._target.capabilities else [])}
-
-    def _misuse_row(self) -> Row:
-        title, statement = OBLIGATIONS["O10"].title, OBLIGATIONS["O10"].statement
-        if self._spec.adapted:
-            return Row(
-                "O10", title, statement, NOT_OBSERVABLE, "", "an adapter stands between the auditor and the engine"
-            )
-        if self._misuse is None:
-            return Row("O10", title, statement, NOT_REACHED, "", "misuse was not tried")
-        count, accepted = self._misuse
-        if not count:
-            return Row("O10", title, statement, NOT_OBSERVABLE, "", "the target cannot make such calls")
-        if not accepted:
-            return Row("O10", title, statement, HOLDS, f"strict: {count} kinds of misuse", "")
-        kinds: dict[str, list[str]] = {}
-        for misuse in accepted:
-            kinds.setdefault(misuse.how, []).append(misuse.what)
-        listed = "\n".join(f"{how}: {'; '.join(what)}" for how, what in kinds.items())
-        form = f"{len(accepted)} of {count} kinds of misuse get through"
-        return Row("O10", title, statement, VIOLATED if self._options.misuse else TRUSTING, form, listed)
-
-
-def details_of(breaches: tuple[Breach, ...]) -> list[str]:
-    """One line for each thing that is wrong, with all obligations that it breaks, the gravest first."""
-    names: dict[str, list[str]] = {}
-    for breach in sorted(breaches, key=gravity):
-        if breach.obligation not in names.setdefault(breach.detail, []):
-            names[breach.detail].append(breach.obligation)
-    return [f"{', '.join(obligations)}: {detail}" for detail, obligations in names.items()]
-
-
-def shown(played: Played) -> StepShown:
-    judgement = played.judgement
-    broken = [breach.obligation for breach in sorted(judgement.breaches, key=gravity)]
-    return StepShown(
-        words.call(played.operation), words.expected(played.operation, judgement), words.came(judgement), broken
-    )

@@ -10,7 +10,8 @@ import z3
 from kvblocks import errors
 from kvproofs import allocate_reading, allocate_writing, theory
 from kvproofs.allocate_prompt import LENGTH, PROMPT, RUN, IterationError, Prompt, definitions, idle, tokens_below
-from kvproofs.allocate_table import prove_table
+from kvproofs.allocate_table import focus, prove_table
+from kvproofs.allocate_writing import TAKE
 from kvproofs.backend import StateView, Step
 from kvproofs.containers import List
 from kvproofs.executor import Goal, executing
@@ -32,7 +33,11 @@ from kvspec import postconditions as post
 
 _USING = {
     "I3": ("table:",),
-    "I7": ("I6", "I7", "N1", "N3", "O5", "BlockManager._hash_chain", "ghost", "identity", "no ", "place", "table:"),
+    "I4": ("I1", "I2", "I4", "N2", "cached", "ghost", "no ", "place", "table:", "BlockManager.allocate#1", TAKE),
+    "I7": (
+        "I6", "I7", "N1", "N2", "N3", "O5",
+        "BlockManager._hash_chain", "ghost", "identity", "no ", "place", "table:",
+    ),
     "K1": (
         "K1", "N1", "N2", "O5", "no ", "place",
         "table: it", "table: no", "table: the rest", "table: which", "table: other",
@@ -90,7 +95,7 @@ def _allocated(run: Run) -> None:
     run.executor.require(div(times(RUN)) == RUN, "cached counts the hits")
     ghost = ghosts_after(run, after, SEQ_ID, _memory(run.before.state, after))
     prove_table(run, ghost)
-    completed(run, "allocate", step(run, ghost, **answer), _USING)
+    completed(run, "allocate", step(run, ghost, **answer), {name: focus(_USING, name) for name in _USING})
 
 
 def _memory(before: State, after: State) -> Callable[[Any, Any], Any]:

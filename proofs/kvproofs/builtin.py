@@ -8,14 +8,17 @@ from typing import Any
 import z3
 
 from kvproofs.constructors import empty_dict, repeated
-from kvproofs.containers import List, Modelled
+from kvproofs.containers import List
 from kvproofs.errors import Unsupported
 from kvproofs.loops import Range, Reversed, enter_loop
-from kvproofs.terms import INT, KEY, Argument, Bool, Int, KeyTerm, SeqTerm, Symbol, number
+from kvproofs.terms import INT, KEY, Bool, Int, KeyTerm, SeqTerm, Symbol, number
 
 
 def _len(value: Any) -> Any:
-    return Int(value.size()) if isinstance(value, Modelled) else builtins.len(value)
+    """Of a symbol its `size`: a term, or a number that knows more."""
+    own = getattr(value, "size", None) if isinstance(value, Symbol) else None
+    size = own() if own else builtins.len(value)
+    return size if isinstance(size, Symbol | int) else Int(size)
 
 
 def _range(*bounds: Any) -> Any:
@@ -53,12 +56,8 @@ def _own(value: List) -> tuple[Any, Any, Any]:
 
 
 def _isinstance(value: Any, kind: Any) -> Any:
-    if isinstance(value, Argument):
-        if kind is int:
-            return Bool(value.is_int)
-        if kind is bool:
-            return Bool(z3.And(value.is_int, value.is_bool))
-        raise Unsupported("isinstance of another kind")
+    if hasattr(type(value), "instance_of"):
+        return value.instance_of(kind)
     if isinstance(value, Int | KeyTerm | SeqTerm | Bool):
         return kind is int and isinstance(value, Int)
     if isinstance(value, Symbol):
@@ -104,6 +103,7 @@ NAMES: dict[str, Any] = {
     "_typed_": _typed,
     "_dict_": empty_dict,
     "_repeated_": repeated,
+    "_join_": lambda *_: _unsupported("join"),
     "_enter_loop_": enter_loop,
     "_unsupported_": _unsupported,
     **{

@@ -233,6 +233,11 @@ class Rows(Modelled):
         self.has, self.arrays, self.lengths = has, arrays, lengths
         self.generation = 0
 
+    def replace(self, parts: dict[str, Any]) -> None:
+        """A loop that makes the rows unknown may have stored other lists: those taken out before are stale."""
+        super().replace(parts)
+        self.generation += 1
+
     def __contains__(self, key: Any) -> bool:
         return bool(Bool(self.has[lift(key)]))
 

@@ -160,31 +160,41 @@ class Executor:
     def prove(self, theorem: str, label: str, claim: Any, using: tuple[str, ...] = ()) -> bool:
         """Put one goal to Z3 under everything known on this path.
 
-        using: try first with fewer facts, of those that have a label only the ones whose label begins so. What
-        follows from some of what is known follows from all of it, and is found sooner.
+        using: try first with fewer facts, of those that have a label only the ones whose label begins so; then with
+        all; then with fewer in another order. What follows from some of what is known follows from all of it.
         """
         if self._exploring or len(self._taken) < len(self._forced):
             return True  # the path that this one branched off has met it
         if z3.is_true(claim):
             return self._record(theorem, label, True)
-        focused = None
+        attempts: list[Callable[[], Any]] = [lambda: self._solver]
         if using:
-            focused = self._new_solver()
-            focused.add(*(part for name, part in self.path if not name or name.startswith(using)))
-        verdicts = [self._prove_clause(focused, theorem, label, clause) for clause in clauses(claim)]
+            focused = self._focused(using)
+            attempts = [lambda: focused, *attempts, lambda: self._focused(using, again=True)]
+        verdicts = [self._prove_clause(attempts, theorem, label, clause) for clause in clauses(claim)]
         return all(verdicts)
 
-    def _prove_clause(self, focused: Any, theorem: str, label: str, clause: Clause) -> bool:
+    def _focused(self, using: tuple[str, ...], *, again: bool = False) -> Any:
+        """A solver that knows less. again: with another seed, so that a verdict hangs on no single one."""
+        solver = self._new_solver()
+        if again:
+            solver.set("random_seed", 1 + int(z3.get_param("smt.random_seed")))
+        solver.add(*(part for name, part in self.path if not name or name.startswith(using)))
+        return solver
+
+    def _prove_clause(self, attempts: list[Callable[[], Any]], theorem: str, label: str, clause: Clause) -> bool:
         started = time.perf_counter()
         verdict, reason = z3.unknown, ""
-        for solver in (focused, self._solver):
-            if solver is not None and verdict != z3.unsat:
-                solver.push()
-                solver.set("rlimit", self.rlimit)
-                solver.add(*clause.premises, z3.Not(clause.conclusion))
-                verdict = solver.check()
-                reason = "" if verdict == z3.unsat else "refuted" if verdict == z3.sat else solver.reason_unknown()
-                solver.pop()
+        for attempt in attempts:
+            solver = attempt()
+            solver.push()
+            solver.set("rlimit", self.rlimit)
+            solver.add(*clause.premises, z3.Not(clause.conclusion))
+            verdict = solver.check()
+            reason = "" if verdict == z3.unsat else "refuted" if verdict == z3.sat else solver.reason_unknown()
+            solver.pop()
+            if verdict == z3.unsat:
+                break
         return self._record(theorem, label, verdict == z3.unsat, reason, time.perf_counter() - started)
 
     def _record(self, theorem: str, label: str, proved: bool, reason: str = "", seconds: float = 0.0) -> bool:

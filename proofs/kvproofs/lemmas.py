@@ -1,7 +1,8 @@
 """What the proofs take from elsewhere, proved on its own: arithmetic, identities, and counting holders.
 
-Each lemma is one question to Z3, or the two of an induction. Facts that `theory` and `state` state as axioms are
-proved here of the real product, quotient and remainder, of chains, and of sums.
+Each lemma is one question to Z3, or the two of an induction. The axioms of `theory` on arithmetic are proved of the
+real product, quotient and remainder, and those on prefixes from their definition: the very formulas, not others like
+them. What `state` says of holders is proved of sums.
 """
 
 from __future__ import annotations
@@ -12,45 +13,65 @@ from typing import Any
 
 import z3
 
+from kvproofs import theory
+from kvproofs.clauses import clauses
 from kvproofs.executor import RLIMIT, Goal
 from kvproofs.formulas import one
-from kvproofs.terms import INT, KEY
+from kvproofs.terms import INT, KEY, SIZE, div, mod, times
 
 _BLOCK = z3.DeclareSort("LemmaBlock")
 
 
-def _arithmetic() -> Iterator[tuple[str, list[Any], Any]]:
-    s, n, m, j, k, q, r, q2, r2 = z3.Ints("s n m j k q r q2 r2")
-    euclid = [s >= 1, n == q * s + r, 0 <= r, r < s]
-    yield "n // s and n % s exist, for every n", [s >= 1], n == (n / s) * s + n % s
-    yield "0 <= n % s < s", [s >= 1], z3.And(0 <= n % s, n % s < s)
-    yield "j < k: j * s + s <= k * s", [s >= 1, k == j + 1 + m, m >= 0, m * s >= 0], j * s + s <= k * s
-    yield "m >= 0: m * s >= 0", [s >= 1, m >= 0], m * s >= 0
-    yield "(j + 1) * s == j * s + s", [], (j + 1) * s == j * s + s
-    other = [n + 1 == q2 * s + r2, 0 <= r2, r2 < s]
-    near = [z3.Or(q2 <= q - 1, q2 == q, q2 == q + 1, q2 >= q + 2)]
-    steps = [
-        z3.Implies(q2 <= q - 1, q2 * s + s <= q * s),
-        z3.Implies(q2 >= q + 2, q * s + s + s <= q2 * s),
-        z3.Implies(q2 == q + 1, q2 * s == q * s + s),
-    ]
-    yield (
-        "one more is the next offset or the next block",
-        [*euclid, *other, *near, *steps],
-        z3.Or(z3.And(r + 1 == s, q2 == q + 1, r2 == 0), z3.And(r + 1 < s, q2 == q, r2 == r + 1)),
-    )
-    up = [n + s - 1 == q2 * s + r2, 0 <= r2, r2 < s]
-    yield "rounding up", [*euclid, *up, *near, *steps], q2 == z3.If(r == 0, q, q + 1)
-    b, c, o, p, d = z3.Ints("b c o p d")
+Question = tuple[str, list[Any], Any]
+
+
+def _arithmetic() -> Iterator[Question]:
+    """Each axiom of `theory.ARITHMETIC`, read with the real product, quotient and remainder."""
+    n = z3.Var(0, INT)
+    for name, axiom in theory.ARITHMETIC.items():
+        real = z3.substitute_funs(axiom, (times, n * SIZE), (div, n / SIZE), (mod, n % SIZE))
+        for clause in clauses(real):
+            yield name, [SIZE >= 1, *clause.premises], clause.conclusion
+    s, b, o, p, d = z3.Ints("s b o p d")
     yield (
         "slot is injective: b * s + o determines b and o",
-        [s >= 1, 0 <= o, o < s, 0 <= p, p < s, c == b + d, d >= 1, d * s >= s],
+        [s >= 1, 0 <= o, o < s, 0 <= p, p < s, d >= 1, d * s >= s],
         b * s + o != b * s + d * s + p,
     )
     yield "d >= 1: d * s >= s", [s >= 1, d >= 1], d * s >= s
 
 
-def _identities() -> Iterator[tuple[str, list[Any], Any]]:
+_DEFINED = (
+    "a key determines its parent and its tokens",
+    "equal tokens are one block",
+    "the empty prefix",
+    "its depth",
+    "a prefix is the one before and one block",
+)
+
+
+def _prefixes() -> Iterator[Question]:
+    """What `theory` says of prefixes beyond their definition, by induction over the blocks."""
+    a, b = z3.Consts("a b", theory.TOKENS)
+    k, length, i = z3.Ints("k length i")
+    known = [*theory.ARITHMETIC.values(), *(theory.IDENTITY[name] for name in _DEFINED), k >= 0]
+    depth = theory.IDENTITY["the depth of a prefix is its number of blocks"]
+    agree = theory.agreement(a, b, length)[0]
+    equal = z3.ForAll([i], z3.Implies(z3.And(0 <= i, i < length), a[i] == b[i]))
+    for name, formula, values, premises in (
+        ("the depth of a prefix", depth, (a,), []),
+        ("equal tokens, equal prefix", agree, (), [equal]),
+    ):
+        yield f"{name}: no block", [*known, *premises], _at(formula, *values, z3.IntVal(0))
+        yield f"{name}: one block more", [*known, *premises, _at(formula, *values, k)], _at(formula, *values, k + 1)
+
+
+def _at(formula: Any, *values: Any) -> Any:
+    """What a quantified formula says of these values."""
+    return z3.substitute_vars(formula.body(), *reversed(values))
+
+
+def _identities() -> Iterator[Question]:
     key = z3.Function("lemma_key", KEY, _BLOCK, KEY)
     none = z3.Const("lemma_none", KEY)
     h, g = z3.Consts("h g", KEY)
@@ -78,23 +99,10 @@ def _identities() -> Iterator[tuple[str, list[Any], Any]]:
         z3.And(i + 1 == j + 1, equal_below(i + 1)),
     )
     depth = z3.Function("lemma_depth", KEY, INT)
-    deeper = [depth(none) == 0, z3.ForAll([h, t], depth(key(h, t)) == depth(h) + 1, patterns=[key(h, t)])]
-    yield "the depth of a prefix: no block", [*deeper, p(0) == none], depth(p(0)) == 0
-    yield (
-        "the depth of a prefix: one block more",
-        [*deeper, step(p, first, i), depth(p(i)) == i],
-        depth(p(i + 1)) == i + 1,
-    )
     yield "keys of one chain are distinct", [depth(p(i)) == i, depth(p(j)) == j, i < j], p(i) != p(j)
-    same = [z3.ForAll([k], z3.Implies(z3.And(0 <= k, k < i + 1), first[k] == second[k])), i >= 0]
-    yield (
-        "equal tokens below, equal prefix: one block more",
-        [*same, p(i) == q(i), step(p, first, i), step(q, second, i)],
-        p(i + 1) == q(i + 1),
-    )
 
 
-def _counting() -> Iterator[tuple[str, list[Any], Any]]:
+def _counting() -> Iterator[Question]:
     """held(n, b) counts the holders below n whose table contains b; how many holders there are is left open."""
     had, has = z3.Function("had", INT, INT, z3.BoolSort()), z3.Function("has", INT, INT, z3.BoolSort())
     before, after = z3.Function("before", INT, INT, INT), z3.Function("after", INT, INT, INT)
@@ -137,18 +145,21 @@ def _counting() -> Iterator[tuple[str, list[Any], Any]]:
     positive, ref = z3.Function("positive", INT, INT), z3.Array("lemma_ref", INT, INT)
     zero = [positive(n + 1) == positive(n) + one(ref[n] > 0), ref[n] == 0, positive(n) == 0]
     yield "no reference, none counted (the end of I4): one block more", zero, positive(n + 1) == 0
-    free, size, held = z3.Ints("free size held")
-    yield "all freed, all back (the end of I4)", [free + held == size, held == 0], free == size
+
+
+def lemma(family: str, label: str, hypotheses: list[Any], claim: Any) -> Goal:
+    """One question to Z3."""
+    solver = z3.Solver()
+    solver.set("rlimit", RLIMIT)
+    solver.add(*hypotheses, z3.Not(claim))
+    started = time.perf_counter()
+    verdict = solver.check()
+    reason = "" if verdict == z3.unsat else "refuted" if verdict == z3.sat else solver.reason_unknown()
+    return Goal(family, label, verdict == z3.unsat, reason, time.perf_counter() - started)
 
 
 def lemmas() -> Iterator[Goal]:
     """Every lemma, as a goal."""
-    for family in (_arithmetic, _identities, _counting):
+    for family in (_arithmetic, _prefixes, _identities, _counting):
         for label, hypotheses, claim in family():
-            solver = z3.Solver()
-            solver.set("rlimit", RLIMIT)
-            solver.add(*hypotheses, z3.Not(claim))
-            started = time.perf_counter()
-            verdict = solver.check()
-            reason = "" if verdict == z3.unsat else "refuted" if verdict == z3.sat else solver.reason_unknown()
-            yield Goal(family.__name__[1:], label, verdict == z3.unsat, reason, time.perf_counter() - started)
+            yield lemma(family.__name__[1:], label, hypotheses, claim)

@@ -11,11 +11,13 @@ TRUSTED = (
     "the executor: forking, the rewriting of loops and list displays, the rule for loops (executor, loops, rewriting)",
     "the models of list, dict, deque, OrderedDict and of the built-in functions (containers, builtin, terms); "
     "each is compared with the real one by tests",
+    "induction: over iterations, blocks of a chain, holders, live sequences, parts of an encoding",
     "counting: a finite set is empty exactly if its count is 0; insertion and removal change the count by one",
-    "the axioms of theory.py and the ghosts of state.py; behind arithmetic, chains and counts stand the lemmas",
-    "(E) and (C) of the hash strategy: a key determines its parent and its tokens (SHA-256 has no collision in use)",
+    "what theory.py defines (prefixes, readings, contents) and the ghosts of state.py; lemmas prove the rest",
+    "(C) of the hash strategy: SHA-256 has no collision in use; with (E), a key determines its parent and its tokens",
     "the reading of a view: backend.py says of a state what kvspec's own view says",
-    "that the state of a manager is its nine containers, and that no two lists in them are one object",
+    "bytes: what struct.pack, join and + do; UTF-8 and decimal digits tell values apart (encode)",
+    "that no two lists in the containers of a manager are one object",
     "that the caller writes each token that it is given before its next call (K1)",
 )
 

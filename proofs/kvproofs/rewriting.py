@@ -3,8 +3,8 @@
 Three things cannot be caught by a value and are rewritten in the syntax tree:
 - `for x in items: body` becomes the invariant rule, see `loops`. `break` and `return` in the body keep their
   meaning; `continue`, `else` and `while` are not supported;
-- list displays, `[x] * n` and empty dicts make symbolic ones; a list comprehension that is assigned becomes a loop
-  that appends;
+- list displays, `[x] * n` and empty dicts make symbolic ones, and a bytes constant joins such a list; a list
+  comprehension that is assigned becomes a loop that appends;
 - other comprehensions and generator expressions are not supported.
 Built-in functions are replaced by ones that know symbolic values.
 """
@@ -69,6 +69,10 @@ class _Rewriter(ast.NodeTransformer):
         self._in_function = False
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        node.names = [alias for alias in node.names if (alias.asname or alias.name) not in self._replaced]
+        return node if node.names else None
+
+    def visit_Import(self, node: ast.Import) -> ast.AST | None:
         node.names = [alias for alias in node.names if (alias.asname or alias.name) not in self._replaced]
         return node if node.names else None
 
@@ -183,6 +187,13 @@ class _Rewriter(ast.NodeTransformer):
             for e in node.elts
         ]
         return _call("_list_", *parts)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """`b"".join(parts)`: no real bytes can take symbolic ones."""
+        match node:
+            case ast.Call(ast.Attribute(ast.Constant(bytes() as separator), "join"), [parts], []):
+                return _call("_join_", ast.Constant(separator), self.visit(parts))
+        return self.generic_visit(node)
 
     def _no_expression(self, node: ast.expr) -> ast.expr:
         return _call("_unsupported_", ast.Constant(type(node).__name__))

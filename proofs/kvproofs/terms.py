@@ -18,6 +18,7 @@ INT = z3.IntSort()
 BOOL = z3.BoolSort()
 KEY = z3.DeclareSort("Key")
 SEQ = z3.DeclareSort("SeqId")
+BYTES = z3.SeqSort(z3.BitVecSort(8))
 
 SIZE = z3.Int("block_size")
 """One block size for the whole proof: the only number by which programs may multiply or divide."""
@@ -176,6 +177,14 @@ class Argument(Int):
         super().__init__(value)
         self.is_int, self.is_bool = is_int, is_bool
 
+    def instance_of(self, kind: Any) -> Bool:
+        """isinstance(self, kind)"""
+        if kind is int:
+            return Bool(self.is_int)
+        if kind is bool:
+            return Bool(z3.And(self.is_int, self.is_bool))
+        raise Unsupported("isinstance of another kind")
+
     def is_token(self) -> Any:
         """It is a token id: an integer in 0 .. 2**32 - 1."""
         return z3.And(self.is_int, z3.Not(self.is_bool), 0 <= self.term, self.term < 2**32)
@@ -219,6 +228,9 @@ def lift(value: Any) -> Any:
         return z3.BoolVal(value)
     if isinstance(value, int):
         return z3.IntVal(value)
+    if isinstance(value, bytes):
+        units = [z3.Unit(z3.BitVecVal(byte, 8)) for byte in value]
+        return z3.Concat(*units) if len(units) > 1 else units[0] if units else z3.Empty(BYTES)
     raise Unsupported(f"no symbolic form of {type(value).__name__}")
 
 

@@ -28,7 +28,9 @@ DECLARED: dict[str, frozenset[str]] = {
     "block_table": frozenset({"O10", "O11"}),
     "unchecked allocate": frozenset({"O2", EXECUTION}),
     "naive allocate": frozenset({REFUTED}),
-    "lemmas": frozenset({"arithmetic", "identities", "counting"}),
+    "free all": frozenset({"I4", EXECUTION}),
+    "encode": frozenset({"E", EXECUTION}),
+    "lemmas": frozenset({"arithmetic", "prefixes", "identities", "counting"}),
 }
 
 

@@ -59,6 +59,17 @@ def test_a_loop_that_changes_what_it_goes_over_is_not_supported() -> None:
     assert any("changes the list" in goal.reason for goal in open_goals("free", (RELEASES, changing)))
 
 
+def test_a_row_taken_before_a_loop_that_stores_another_is_stale() -> None:
+    """In Python the name keeps the old list; a model that reads the dict again would see the new one."""
+    storing = (
+        "        tokens = self._tokens[seq_id]\n"
+        + RELEASES
+        + "            self._tokens[seq_id] = []\n"
+        + "        tokens.append(0)\n"
+    )
+    assert any("used after the dict" in goal.reason for goal in open_goals("free", (RELEASES, storing)))
+
+
 def test_an_attribute_bound_in_a_loop_is_not_supported() -> None:
     binding = RELEASES + "            self.enable_prefix_cache = False\n"
     assert any("rebinds an attribute" in goal.reason for goal in open_goals("free", (RELEASES, binding)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import z3
 
-from kvproofs import sources
+from kvproofs import sources, theory
 from kvproofs.lemmas import lemmas
 from kvproofs.operations import OPERATIONS
+from kvproofs.terms import SIZE, div
 from kvproofs.theorems import DECLARED, theorems
 
 FAST = ("free", "slot", "can_allocate", "num_cached_tokens", "block_table")
@@ -29,6 +30,24 @@ def test_the_lemmas_hold() -> None:
 
 def test_a_declared_theorem_without_goals_is_not_proved() -> None:
     assert not any(t.proved for t in theorems("slot", []))
+
+
+def open_lemmas(monkeypatch: pytest.MonkeyPatch, axioms: str, name: str, wrong: object) -> set[str]:
+    monkeypatch.setitem(getattr(theory, axioms), name, wrong)
+    monkeypatch.setattr("kvproofs.lemmas.RLIMIT", 300_000)
+    return {goal.label for goal in lemmas() if not goal.proved}
+
+
+def test_a_wrong_axiom_on_arithmetic_has_no_lemma(monkeypatch: pytest.MonkeyPatch) -> None:
+    n, name = z3.Int("n"), "rounding up"
+    assert open_lemmas(monkeypatch, "ARITHMETIC", name, z3.ForAll([n], div(n) + 1 == div(n + SIZE - 1))) == {name}
+
+
+def test_a_wrong_axiom_on_prefixes_has_no_lemma(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, k = z3.Const("a", theory.TOKENS), z3.Int("k")
+    wrong = z3.ForAll([a, k], z3.Implies(k >= 0, theory.depth(theory.prefix(a, k)) == k + 1))
+    name = "the depth of a prefix is its number of blocks"
+    assert "the depth of a prefix: no block" in open_lemmas(monkeypatch, "IDENTITY", name, wrong)
 
 
 def test_a_hash_that_collides_has_no_lemma() -> None:

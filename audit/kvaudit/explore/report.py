@@ -36,7 +36,7 @@ class PoolSearched(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Explored(msgspec.Struct, frozen=True):
+class Explored(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-exploration/1"):
     """Everything that was searched for one target."""
 
     target: str

@@ -1,0 +1,113 @@
+"""What commands share: the console, the file of `--json`, and a target from its start to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from kvaudit.errors import UsageError
+from kvaudit.profiles import Profile
+from kvaudit.targets import Target, TargetSpec, profile_named
+
+_INTERRUPTED = 130
+"""Exit code of a shell's command that Ctrl-C has ended."""
+
+
+def say(kind: str, text: str) -> None:
+    """A line on standard error; kind: `error` or `note`."""
+    style = {"error": "bold red", "note": "bold yellow"}[kind]
+    Console(stderr=True, soft_wrap=True).print(f"[{style}]{kind}:[/] {escape(text)}", highlight=False)
+
+
+class JsonFile:
+    """The file of `--json`, opened before the work begins: a wrong path is to be told at once."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._file: io.BufferedIOBase | None = None
+
+    @property
+    def is_stdout(self) -> bool:
+        """Then everything else goes to standard error."""
+        return self._path == "-"
+
+    def __enter__(self) -> JsonFile:
+        if self.is_stdout:
+            self._file = sys.stdout.buffer  # type: ignore[assignment]
+        elif self._path is not None:
+            try:
+                self._file = open(self._path, "wb")  # closed on leaving
+            except OSError as error:
+                raise UsageError(f"--json {self._path}: {error.strerror}") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None and not self.is_stdout:
+            self._file.close()
+
+    def write(self, value: Any) -> None:
+        """Write the value, if a file was asked for."""
+        if self._file is not None:
+            self._file.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+@contextlib.contextmanager
+def started(
+    spec: TargetSpec, profile: str | None, *, stderr: bool = False
+) -> Iterator[tuple[Target, Profile, Console]]:
+    """A target from its start to its end, its profile, and a console from which its own prints are kept away."""
+    if profile is not None:
+        profile_named(profile)  # a wrong name is to be told before anything is started
+    with _muffled() as console:
+        target = spec.start()
+        try:
+            yield target, profile_named(profile or target.profile), Console(stderr=True) if stderr else console
+        finally:
+            target.close()
+
+
+@contextlib.contextmanager
+def _muffled() -> Iterator[Console]:
+    """A console on standard output, from which the target's own prints are kept away."""
+    console = _Console(file=sys.stdout)
+    printed = _Printed()
+    try:
+        with contextlib.redirect_stdout(printed):
+            yield console
+    except KeyboardInterrupt:  # an audit that has begun ends with its report instead
+        say("error", "interrupted before the audit had begun")
+        raise typer.Exit(_INTERRUPTED) from None
+    finally:
+        if printed.lines:
+            say("note", f"the target printed {printed.lines:,} lines to standard output, first: {printed.first!r:.80}")
+
+
+class _Console(Console):
+    """A console whose reader may go away (`| head`): `main` ends the command then."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+class _Printed(io.TextIOBase):
+    """Counts what is printed, and keeps the beginning."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.first = ""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.first = self.first or text.strip()
+        self.lines += text.count("\n")
+        return len(text)

@@ -1,0 +1,43 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+FAILURES = Path(".kvaudit/failures")
+
+_TARGET_HELP = "kvblocks, an engine (vllm, vllm==0.33.0), pkg.module:Class, path/to/file.py:Class, or cmd:PROGRAM ARGS"
+Target = Annotated[str, typer.Argument(metavar="TARGET", help=_TARGET_HELP)]
+Source = Annotated[
+    str | None,
+    typer.Option("--source", metavar="DIR", help="Take the engine from this checkout.", show_default=False),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile", help="seed, strict, or an engine's; the default follows from the target.", show_default=False
+    ),
+]
+Refusal = Annotated[
+    list[str],
+    typer.Option("--refusal", metavar="NAME", help="An exception class that is a refusal, beside OutOfBlocks."),
+]
+Isolate = Annotated[bool, typer.Option("--isolate", help="Run a Python class in a child process.")]
+BlackBox = Annotated[bool, typer.Option("--black-box", help="Do not use observe().")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=0.01, max=86_400, metavar="SECONDS", help="What one step may take.")
+]
+MaxTime = Annotated[
+    float | None, typer.Option("--max-time", min=0.0, metavar="SECONDS", help="Stop after so long.", show_default=False)
+]
+Misuse = Annotated[bool, typer.Option("--misuse", help="Let O10, misuse, count for the exit code.")]
+Json = Annotated[
+    str | None,
+    typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is standard output.", show_default=False),
+]
+Failures = Annotated[
+    Path, typer.Option("--failures", metavar="DIR", help="Where failures are saved, and replayed from at the next run.")
+]

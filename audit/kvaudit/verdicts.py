@@ -1,0 +1,82 @@
+"""The verdict on each obligation, from what was seen and what was met."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kvaudit.goals import goals_of
+from kvaudit.misuse import Accepted
+from kvaudit.profiles import Profile
+from kvaudit.report import HOLDS, NOT_OBSERVABLE, NOT_REACHED, TRUSTING, VIOLATED, Row
+from kvspec.obligations import LEDGER, OBLIGATIONS
+from kvspec.variants import chosen
+
+_ESSENTIAL = {"K1": "num_cached_tokens", "O1": "num_free_blocks", "I4": "num_free_blocks"}
+"""Without these no verdict is worth its name."""
+
+
+def rows(
+    profile: Profile, capabilities: Collection[str], seen: Mapping[str, str], met: Mapping[str, int], misuse: Row
+) -> list[Row]:
+    """A row for each obligation.
+
+    capabilities: what the target offers. seen: the broken obligations, each with what was seen. met: how often each
+    reach goal was met. misuse: the row of O10, see `misuse_row`.
+    """
+    offered = {*capabilities, *([LEDGER] if "observe" in capabilities else [])}
+    return [misuse if name == "O10" else _row(name, profile, offered, seen, met) for name in OBLIGATIONS]
+
+
+def _row(name: str, profile: Profile, offered: set[str], seen: Mapping[str, str], met: Mapping[str, int]) -> Row:
+    obligation = OBLIGATIONS[name]
+    form = chosen(profile.variants, name)
+    unseen = obligation.needs - offered
+    if unseen and obligation.weaker:
+        form.append(f"black box: {obligation.weaker}")
+
+    def row(verdict: str, detail: str = "") -> Row:
+        return Row(name, obligation.title, obligation.statement, verdict, "; ".join(form), detail)
+
+    if name in seen:
+        return row(VIOLATED, seen[name])
+    if unseen and not obligation.weaker:
+        missing = ", ".join("observe()" if need == LEDGER else f"{need}()" for need in sorted(unseen))
+        return row(NOT_OBSERVABLE, f"the target offers no {missing}")
+    missed = [goal.id for goal in goals_of(profile) if name in goal.supports and not met[goal.id]]
+    if missed:
+        return row(NOT_REACHED, f"not met: {', '.join(missed)}")
+    return row(HOLDS)
+
+
+def misuse_row(result: tuple[int, Sequence[Accepted]] | None, *, adapted: bool, counts: bool) -> Row:
+    """The row of O10. result: the kinds tried and those let through; counts: whether O10 counts for the exit code."""
+
+    def row(verdict: str, form: str = "", detail: str = "") -> Row:
+        return Row("O10", OBLIGATIONS["O10"].title, OBLIGATIONS["O10"].statement, verdict, form, detail)
+
+    if adapted:
+        return row(NOT_OBSERVABLE, detail="an adapter stands between the auditor and the engine")
+    if result is None:
+        return row(NOT_REACHED, detail="misuse was not tried")
+    count, accepted = result
+    if not count:
+        return row(NOT_OBSERVABLE, detail="the target cannot make such calls")
+    if not accepted:
+        return row(HOLDS, f"strict: {count} kinds of misuse")
+    kinds: dict[str, list[str]] = {}
+    for misuse in accepted:
+        kinds.setdefault(misuse.how, []).append(misuse.what)
+    listed = "\n".join(f"{how}: {'; '.join(what)}" for how, what in kinds.items())
+    form = f"{len(accepted)} of {count} kinds of misuse get through"
+    return row(VIOLATED if counts else TRUSTING, form, listed)
+
+
+def inconclusive(capabilities: Collection[str], met: Mapping[str, int]) -> list[str]:
+    """Why an audit that found nothing proves little; empty if it does not."""
+    reasons = [
+        f"{name} is not observable: the target offers no {method}"
+        for name, method in _ESSENTIAL.items()
+        if method not in capabilities
+    ]
+    missed = sum(not count for count in met.values())
+    return reasons + ([f"{missed} of {len(met)} reach goals never met"] if missed else [])
