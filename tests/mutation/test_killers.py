@@ -15,7 +15,7 @@ from mutation.verdict import KILLED, SURVIVED, UNSUPPORTED
 GENERATED = {mutant.id: mutant for mutant in generated()}
 
 SEEN = (
-    "allocate:compare:5",
+    "allocate:negate:3",
     "allocate:delete:23",
     "append_slot:number:2",
     "_hash_chain:delete:4",
@@ -26,7 +26,7 @@ SEEN = (
     "_release:negate:2",
     "blocks_for:number:2",
 )
-PROVED_WRONG = ("slot:delete:1", "_release:number:1", "can_allocate:compare:1")
+PROVED_WRONG = ("slot:delete:1", "_release:number:1", "can_allocate:compare:1", "_hash:call:1")
 
 
 @pytest.mark.parametrize("name", SEEN)
