@@ -138,6 +138,15 @@ class ApiTarget:
         except BaseException as error:  # sys.exit() included
             return self.failure(error)
 
+    def misuse(self, call: Call) -> Outcome:
+        """As `execute`, but of an exception only its class is said: a search makes millions of such calls."""
+        try:
+            return self._raw_call(call)
+        except (TargetError, Hang, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            return Refused() if self._refuses(type(error)) else Raised(type(error).__name__, named=_is_named(error))
+
     def close(self) -> None:
         """Forget the manager."""
         self._manager = None
@@ -160,11 +169,14 @@ class ApiTarget:
     def failure(self, error: BaseException) -> Refused | Raised:
         """The outcome of a call that ended in an exception."""
         kind = type(error)
+        if self._refuses(kind):
+            return Refused(kind.__name__)
+        return Raised(kind.__name__, _said(error), _is_named(error), _where(error))
+
+    def _refuses(self, kind: type[BaseException]) -> bool:
         if kind not in self._is_refusal:
             self._is_refusal[kind] = any(cls.__name__ in self._refusals for cls in kind.__mro__)
-        if self._is_refusal[kind]:
-            return Refused(kind.__name__)
-        return Raised(type(error).__name__, _said(error), _is_named(error), _where(error))
+        return self._is_refusal[kind]
 
     def _allocate(self, operation: Allocate) -> Outcome:
         tokens = list(operation.tokens)

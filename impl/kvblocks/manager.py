@@ -43,19 +43,7 @@ class BlockManager:
     Raises InvalidArgument for sizes that are not positive integers and for an unknown hasher.
     """
 
-    STATE: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {
-            "free": "_free",
-            "evictable": "_evictable",
-            "ref": "_ref",
-            "block_hash": "_block_hash",
-            "hash_to_block": "_hash_to_block",
-            "tables": "_tables",
-            "tokens": "_tokens",
-            "hashes": "_hashes",
-            "cached": "_cached",
-        }
-    )
+    STATE: ClassVar[Mapping[str, str]] = MappingProxyType({name: f"_{name}" for name in Observation._fields})
     """The whole state: the attribute of each structure of `observe`. All other attributes are constants of the pool."""
 
     def __init__(

@@ -20,7 +20,7 @@ from kvproofs.report import table, trusted_base
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m kvproofs", description=__doc__.split(".")[0])
+    parser = argparse.ArgumentParser(prog="python -m kvproofs", description="Prove every theorem.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what `kvaudit matrix` reads there")
     parser.add_argument(
         "--verdicts", action="store_true", help="print the verdicts only, and the version of Z3, as JSON"

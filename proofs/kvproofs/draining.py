@@ -9,19 +9,18 @@ the state after it keeps every invariant. Here, of kvspec's very clauses:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import z3
 
-from kvproofs import theory
 from kvproofs.backend import StateView, Step, Symbolic
-from kvproofs.executor import Executor, Goal
+from kvproofs.executor import Goal
 from kvproofs.free import free
 from kvproofs.invariants import invariants
 from kvproofs.lemmas import lemma
 from kvproofs.operation import SEQ_ID
-from kvproofs.state import State, capture, symbolic_manager
+from kvproofs.state import State, unknown_state
 from kvproofs.terms import INT, SEQ, SeqTerm, lift
 from kvspec.obligations import OBLIGATIONS
 
@@ -33,23 +32,8 @@ def drained(cls: Any, options: dict[str, Any]) -> Iterator[Goal]:
     """Every goal of `free`, then the step and the end."""
     for goal in free(cls, options):
         yield replace(goal, theorem="")
-    yield lemma("I4", *_step(_unknown_state(cls, "before"), _unknown_state(cls, "after")))
-    yield lemma("I4", *end(_unknown_state(cls, "last"), NEEDED))
-
-
-def _unknown_state(cls: Any, name: str) -> State:
-    """A state of which nothing is known."""
-    (start,) = Executor(hypotheses=[]).paths(lambda: symbolic_manager(cls))
-    model = capture(start.value)
-    ghosts = ("held", "place", "memory")
-    terms = {f.name: getattr(model, f.name) for f in fields(State) if f.name not in ghosts}
-    return replace(
-        model,
-        **{key: z3.Const(f"{name}_{key}", term.sort()) for key, term in terms.items()},
-        held=z3.Function(f"{name}_held", INT, INT),
-        place=z3.Function(f"{name}_place", SEQ, INT, INT),
-        memory=z3.Function(f"{name}_memory", INT, INT, theory.CONTENT),
-    )
+    yield lemma("I4", *_step(unknown_state("before"), unknown_state("after")))
+    yield lemma("I4", *end(unknown_state("last"), NEEDED))
 
 
 def _step(before: State, after: State) -> tuple[str, list[Any], Any]:

@@ -70,6 +70,11 @@ class Executor:
     goals: list[Goal] = field(default_factory=list)
     changed: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
 
+    @property
+    def decisions(self) -> tuple[bool, ...]:
+        """The outcome of each condition on this path: what tells it from all others."""
+        return tuple(self._taken)
+
     def paths(self, program: Callable[[], Any]) -> Iterator[Outcome]:
         """Each path in turn; while one is being looked at, `prove` speaks of its end."""
         self._known: dict[Any, bool] = {}

@@ -16,8 +16,9 @@ import z3
 from kvproofs import theory
 from kvproofs.clauses import clauses
 from kvproofs.executor import RLIMIT, Goal
-from kvproofs.formulas import one
-from kvproofs.terms import INT, KEY, SIZE, div, mod, times
+from kvproofs.formulas import counted, one, recounted
+from kvproofs.state import ghost_definitions, unknown_state
+from kvproofs.terms import INT, KEY, SEQ, SIZE, div, mod, times
 
 _BLOCK = z3.DeclareSort("LemmaBlock")
 
@@ -115,8 +116,8 @@ def _counting() -> Iterator[Question]:
     ]
 
     def changed(count: Any) -> Any:
-        difference = z3.If(z3.And(0 <= x, x < count), one(has(x, b)) - one(had(x, b)), z3.IntVal(0))
-        return after(count, b) == before(count, b) + difference
+        counts = z3.And(0 <= x, x < count)
+        return after(count, b) == recounted(before(count, b), z3.And(counts, had(x, b)), z3.And(counts, has(x, b)))
 
     others = [z3.Implies(n != x, has(n, b) == had(n, b)), x >= 0]
     empty = [before(0, b) == 0, after(0, b) == 0]
@@ -127,11 +128,10 @@ def _counting() -> Iterator[Question]:
         return z3.And(0 <= who, who < count, had(who, b))
 
     def facts(count: Any) -> Any:
+        this, that = inside(x, count), inside(y, count)
         return z3.And(
-            before(count, b) >= 0,
-            z3.Implies(inside(x, count), before(count, b) >= 1),
-            z3.Implies(inside(y, count), before(count, b) >= 1),
-            z3.Implies(z3.And(inside(x, count), inside(y, count), x != y), before(count, b) >= 2),
+            counted(before(count, b), this, that, x != y),
+            counted(before(count, b), that, this, x != y),
         )
 
     yield "a count is as great as what it counts: no holder", empty, facts(z3.IntVal(0))
@@ -147,6 +147,21 @@ def _counting() -> Iterator[Question]:
     yield "no reference, none counted (the end of I4): one block more", zero, positive(n + 1) == 0
 
 
+def _holders() -> Iterator[Question]:
+    """What `state` says of its ghosts follows from what is proved of counts, if `place` finds each block of a table."""
+    s = unknown_state("any")
+    q, r = z3.Consts("q r", SEQ)
+    b, i = z3.Ints("b i")
+    at = s.tables[q][i]
+    inside = z3.And(s.live(q), 0 <= i, i < s.tables_len[q])
+    finds = z3.ForAll([q, i], z3.Implies(inside, s.place(q, at) == i), patterns=[at])
+    counts = counted(s.held(b), s.contains(q, b), s.contains(r, b), q != r)
+    for definition in ghost_definitions(s):
+        for clause in clauses(definition):
+            known = [finds, z3.ForAll([q, r, b], counts), *clause.premises]
+            yield "the ghosts of a state count its tables", known, clause.conclusion
+
+
 def lemma(family: str, label: str, hypotheses: list[Any], claim: Any) -> Goal:
     """One question to Z3."""
     solver = z3.Solver()
@@ -160,6 +175,6 @@ def lemma(family: str, label: str, hypotheses: list[Any], claim: Any) -> Goal:
 
 def lemmas() -> Iterator[Goal]:
     """Every lemma, as a goal."""
-    for family in (_arithmetic, _prefixes, _identities, _counting):
+    for family in (_arithmetic, _prefixes, _identities, _counting, _holders):
         for label, hypotheses, claim in family():
             yield lemma(family.__name__[1:], label, hypotheses, claim)

@@ -137,6 +137,10 @@ class Loop:
             run.assume(claim, f"{self.site}: {label}")
         return tuple(values[name] for name in self._changed)
 
+    def rounds(self) -> tuple[int, ...]:
+        """How often the body is run: once, for an arbitrary iteration. (Tests bring loops that iterate.)"""
+        return (0,)
+
     def goes_on(self) -> bool:
         return self._run.fork(self.i < self.count)
 

@@ -119,9 +119,9 @@ class _Rewriter(ast.NodeTransformer):
         enter = _call("_enter_loop_", ast.Constant(site), items, _LOCALS, bound)
         havoc = [ast.Assign([store], _method(loop, "arbitrary", _LOCALS))] if changed else []
         item = ast.Assign([node.target], _method(loop, "item"))
-        once = ast.For(
-            ast.Name(f"{loop}_once", ast.Store()),
-            ast.Tuple([ast.Constant(0)], ast.Load()),
+        rounds = ast.For(
+            ast.Name(f"{loop}_round", ast.Store()),
+            _method(loop, "rounds"),
             [
                 ast.If(
                     _method(loop, "goes_on"),
@@ -131,7 +131,7 @@ class _Rewriter(ast.NodeTransformer):
             ],
             [],
         )
-        return [ast.Assign([ast.Name(loop, ast.Store())], enter), *havoc, once]
+        return [ast.Assign([ast.Name(loop, ast.Store())], enter), *havoc, rounds]
 
     # --- displays and comprehensions -----------------------------------------------------------------------
 

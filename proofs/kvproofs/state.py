@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import z3
@@ -10,7 +10,7 @@ import z3
 from kvproofs import theory
 from kvproofs.containers import Counters, Deque, Dict, List, Optionals, OrderedKeys, Rows, Tuple
 from kvproofs.errors import Unsupported
-from kvproofs.executor import executing
+from kvproofs.executor import Executor, executing
 from kvproofs.terms import BOOL, INT, KEY, SEQ, SIZE, Bool, Int, KeyTerm, lift, require
 
 CELLS = z3.ArraySort(INT, z3.ArraySort(INT, theory.CONTENT))
@@ -173,6 +173,26 @@ def capture(m: Any) -> State:
         place=z3.Function("place", SEQ, INT, INT),
         memory=z3.Function("memory", INT, INT, theory.CONTENT),
     )
+
+
+def unknown_state(name: str) -> State:
+    """A state of which nothing is known, apart from any execution."""
+    (start,) = Executor(hypotheses=[]).paths(lambda: symbolic_manager(_Nobody))
+    model, ghosts = capture(start.value), ("held", "place", "memory")
+    terms = {f.name: getattr(model, f.name) for f in fields(State) if f.name not in ghosts}
+    return replace(
+        model,
+        **{key: z3.Const(f"{name}_{key}", term.sort()) for key, term in terms.items()},
+        held=z3.Function(f"{name}_held", INT, INT),
+        place=z3.Function(f"{name}_place", SEQ, INT, INT),
+        memory=z3.Function(f"{name}_memory", INT, INT, theory.CONTENT),
+    )
+
+
+class _Nobody:
+    """A class without methods: for the attributes of a manager."""
+
+    num_free_blocks = Int(z3.Int("nobodys_num_free_blocks"))
 
 
 def ghost_definitions(s: State) -> list[Any]:

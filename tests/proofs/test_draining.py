@@ -7,6 +7,7 @@ import pytest
 from kvproofs import draining, sources
 from kvproofs.lemmas import lemma
 from kvproofs.proving import prove
+from kvproofs.state import unknown_state
 from kvproofs.theorems import DECLARED
 
 
@@ -24,6 +25,6 @@ def test_a_free_that_loses_a_block_leaves_it_open() -> None:
 @pytest.mark.parametrize("left_out", draining.NEEDED)
 def test_each_invariant_is_needed(left_out: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kvproofs.lemmas.RLIMIT", 300_000)
-    last = draining._unknown_state(sources.manager_class(), "last")
+    last = unknown_state("last")
     others = tuple(name for name in draining.NEEDED if name != left_out)
     assert not lemma("I4", *draining.end(last, others)).proved

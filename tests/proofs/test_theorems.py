@@ -50,6 +50,12 @@ def test_a_wrong_axiom_on_prefixes_has_no_lemma(monkeypatch: pytest.MonkeyPatch)
     assert "the depth of a prefix: no block" in open_lemmas(monkeypatch, "IDENTITY", name, wrong)
 
 
+def test_the_ghosts_need_what_is_proved_of_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvproofs.lemmas.counted", lambda count, *_: count >= 0)
+    monkeypatch.setattr("kvproofs.lemmas.RLIMIT", 300_000)
+    assert "holders" in {goal.theorem for goal in lemmas() if not goal.proved}
+
+
 def test_a_hash_that_collides_has_no_lemma() -> None:
     """Without "a key determines its parent and tokens" two chains of other tokens end in one key."""
     solver = z3.Solver()

@@ -26,6 +26,12 @@ _PRIVATE, _MAPPED, _COPY = -1, -2, -3
 """Places of live blocks: without identity, mapped to, and (downwards) the copies that are not."""
 
 
+_END, _CACHED = 0, 1
+"""What stands at a node of the trie: the end of a sequence, or a cached block."""
+
+_Standing = tuple[tuple[int, ...], Any]
+"""A prefix, and what stands at its node."""
+
 Form = tuple[Any, ...]
 """A canonical form: tuples of tuples, to be compared and looked up."""
 
@@ -77,38 +83,35 @@ def _orders(places: list[Any], copies: list[list[int]]) -> Iterator[list[Any]]:
 
 
 def _form(ledger: Ledger, places: list[Any], symmetries: Symmetries) -> Form:
-    """The trie of prefixes with what stands at each node. A node is [ends, cached blocks, children]."""
-    root: list[Any] = [[], [], {}]
+    """The trie of prefixes, with the ends of sequences and the cached blocks that stand at its nodes."""
+    standing: list[_Standing] = []
     for seq, record in ledger.sequences.items():
-        node = _walk(root, record.tokens)
         held = (record.num_cached_tokens, *[places[b] for b in record.table])
-        node[0].append(held if symmetries.sequences else (seq, *held))
+        standing.append((record.tokens, (_END, *held) if symmetries.sequences else (_END, seq, *held)))
     for b in ledger.evictable:
         h = ledger.block_hash[b]
         assert h is not None
-        _walk(root, prefix_of(h))[1].append((places[b], ledger.hash_to_block.get(h) == b))
-    return _written(root, symmetries.tokens)
+        standing.append((prefix_of(h), (_CACHED, places[b], ledger.hash_to_block.get(h) == b)))
+    return _written(standing, 0, symmetries.tokens) if standing else ()
 
 
-def _walk(node: list[Any], tokens: tuple[int, ...]) -> list[Any]:
-    for token in tokens:
-        children = node[2]
-        node = children.get(token)
-        if node is None:
-            node = children[token] = [[], [], {}]
-    return node
-
-
-def _written(node: list[Any], anonymous: bool) -> tuple[Any, ...]:
-    ends, cached, children = node
-    if len(ends) > 1:
-        ends.sort()
-    if not children:
-        return tuple(ends), tuple(cached), ()
-    if anonymous:
-        below = [_written(child, anonymous) for child in children.values()]
-    else:
-        below = [(token, *_written(child, anonymous)) for token, child in children.items()]
-    if len(below) > 1:
-        below.sort()
-    return tuple(ends), tuple(cached), tuple(below)
+def _written(standing: list[_Standing], depth: int, anonymous: bool) -> Form:
+    """The trie below a node of that depth: the run of tokens to the first node where something stands or parts."""
+    tokens = standing[0][0]
+    if len(standing) == 1:
+        return (len(tokens) - depth if anonymous else tokens[depth:]), (standing[0][1],), ()
+    at = depth
+    nearest = min([len(prefix) for prefix, _ in standing])
+    while at < nearest and all(prefix[at] == tokens[at] for prefix, _ in standing):
+        at += 1
+    here: list[Any] = []
+    children: dict[int, list[_Standing]] = {}
+    for one in standing:
+        if len(one[0]) == at:
+            here.append(one[1])
+        else:
+            children.setdefault(one[0][at], []).append(one)
+    below = [_written(child, at, anonymous) for child in children.values()]
+    here.sort()
+    below.sort()
+    return (at - depth if anonymous else tokens[depth:at]), tuple(here), tuple(below)

@@ -15,7 +15,7 @@ from kvaudit.explore.canonical import Symmetries, canonical
 from kvaudit.explore.moves import moves, sequence_ids, trie_of_program
 from kvaudit.explore.names import BLOCKS, MAPPINGS, SEQUENCES, TOKEN_IDS
 from kvaudit.explore.probes import accepted, misuses, reads, wrong_read
-from kvaudit.explore.subject import REFUSED, Done, Subject, Unfit, Wrong, renamed
+from kvaudit.explore.subject import REFUSED, Done, Snapshot, Subject, Unfit, Wrong, renamed
 from kvaudit.profiles import Profile
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Observe, Observed, Pool, Program
 from kvaudit.targets import Target
@@ -158,8 +158,9 @@ class Restoring:
             found.refused += 1
         elif isinstance(result, Done):
             key = canonical(result.ledger, self._symmetries)
-            if key not in self.known:
-                self.known.add(key)
+            known = len(self.known)
+            self.known.add(key)
+            if len(self.known) > known:  # the key is new; it is long, and this hashes it once
                 found.new.append(Node(-1, node.number, op, key, result.ledger, result.snapshot))
         elif isinstance(result, Wrong):
             found.failure = Failure(node.number, op, Breach("", result.detail))
@@ -190,7 +191,7 @@ class Restoring:
         kinds = list(misuses(node.ledger, (), new, self._target.capabilities))
         found.misuses += len(kinds)
         for what, call in kinds:
-            how = accepted(self._target.execute(call), self._subject.state(manager) == node.held)
+            how = accepted(self._target.misuse(call), self._subject.state(manager) == node.held)
             if how:
                 self._tries_misuse = False
                 breach = Breach("O10", f"{call.method}{call.args!r} {how}")
@@ -210,34 +211,44 @@ class Restoring:
         if node.number >= _ALL_RENAMED:
             kinds = [[op for op in every if type(op) is kind] for kind in (Allocate, Append, Free)]
             sample = [ops[rng.randrange(len(ops))] for ops in kinds if ops]
+        other = _Names(blocks, ids)
+        state = other.of(node)
         for op in sample:
-            if self._renamed(node, op, found, blocks, ids) is not None:
-                found.asymmetry = self._told_apart(node, op, found, blocks, ids)
+            found.renamed += 1
+            if self._differs(*state, other.op(op)) is not None:
+                found.asymmetry = self._told_apart(node, op, found, other)
                 break
 
-    def _told_apart(
-        self, node: Node, op: Mutation, found: Expansion, blocks: Sequence[int], ids: dict[str, str]
-    ) -> Asymmetry:
+    def _told_apart(self, node: Node, op: Mutation, found: Expansion, other: _Names) -> Asymmetry:
         """Which of the names it is that makes a difference."""
-        old_blocks, old_ids = sorted(blocks), dict(zip(ids, ids, strict=True))
-        for names, few_blocks, few_ids in ((MAPPINGS, old_blocks, old_ids), (SEQUENCES, old_blocks, ids)):
-            wrong = self._renamed(node, op, found, few_blocks, few_ids)
+        blocks, ids = sorted(other.blocks), dict(zip(other.ids, other.ids, strict=True))
+        for names, few in ((MAPPINGS, _Names(blocks, ids)), (SEQUENCES, _Names(blocks, other.ids))):
+            found.renamed += 1
+            wrong = self._differs(*few.of(node), few.op(op))
             if wrong is not None:
-                return Asymmetry(names, node.number, _with_id(op, few_ids), wrong.detail, few_ids)
-        wrong = self._renamed(node, op, found, blocks, ids)
-        return Asymmetry(BLOCKS, node.number, op, wrong.detail if wrong is not None else "", old_ids)
-
-    def _renamed(
-        self, node: Node, op: Mutation, found: Expansion, blocks: Sequence[int], ids: dict[str, str]
-    ) -> Wrong | None:
-        ledger, snapshot = renamed(node.ledger, node.held, blocks.__getitem__, ids.__getitem__)
+                return Asymmetry(names, node.number, few.op(op), wrong.detail, few.ids)
         found.renamed += 1
-        result = self._subject.step(ledger, snapshot, _with_id(op, ids))
+        wrong = self._differs(*other.of(node), other.op(op))
+        return Asymmetry(BLOCKS, node.number, op, wrong.detail if wrong is not None else "", ids)
+
+    def _differs(self, ledger: Ledger, snapshot: Snapshot, op: Mutation) -> Wrong | None:
+        result = self._subject.step(ledger, snapshot, op)
         return result if isinstance(result, Wrong) else None
 
 
-def _with_id(op: Mutation, ids: dict[str, str]) -> Mutation:
-    return msgspec.structs.replace(op, seq=ids[op.seq])
+class _Names(NamedTuple):
+    """Other names: for each block number, and for each sequence id."""
+
+    blocks: Sequence[int]
+    ids: dict[str, str]
+
+    def of(self, node: Node) -> tuple[Ledger, Snapshot]:
+        """The state under these names. O(state)."""
+        return renamed(node.ledger, node.held, self.blocks.__getitem__, self.ids.__getitem__)
+
+    def op(self, op: Mutation) -> Mutation:
+        """The operation under these names."""
+        return msgspec.structs.replace(op, seq=self.ids[op.seq])
 
 
 class Playing:

@@ -16,6 +16,8 @@ from kvaudit.explore.expand import Expander, Expansion, Node
 from kvaudit.protocol import Mutation, Program
 
 _CHUNK = 16
+_COLLECT_AFTER = 50_000
+"""Of so many containers more than before the collector looks for cycles."""
 
 
 class Limits(NamedTuple):
@@ -47,7 +49,7 @@ class Search:
         known.add(root.key)
         level = [root]
         self._origins = [(-1, None)]
-        with _unfrozen_after(), _Workers(self._make, expander, self._processes) as expand:
+        with _rarely_collecting(), _Workers(self._make, expander, self._processes) as expand:
             while level and self.depth != self._limits.depth:
                 following: list[Node] = []
                 for expansion in expand(level):
@@ -83,10 +85,14 @@ class Search:
 
 
 @contextlib.contextmanager
-def _unfrozen_after() -> Iterator[None]:
+def _rarely_collecting() -> Iterator[None]:
+    """Nothing in a search is garbage in a cycle, so looking for it finds nothing; a target's own may wait."""
+    before = gc.get_threshold()
+    gc.set_threshold(_COLLECT_AFTER, *before[1:])
     try:
         yield
     finally:
+        gc.set_threshold(*before)
         gc.unfreeze()
 
 

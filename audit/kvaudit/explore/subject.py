@@ -8,6 +8,7 @@ no two records may be one object, and `observe()` must show the same as the attr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import is_, itemgetter
 from typing import Any, NamedTuple
 
 from kvaudit import words
@@ -94,6 +95,7 @@ class Subject:
         ):
             raise Unfit("its attributes are no plain containers")
         self._size = len(attributes)
+        self._containers = itemgetter(*self._attributes)
         self._key_of: dict[Identity | None, Any] = {None: None}
         self._identity_of: dict[Any, Identity | None] = {None: None}
 
@@ -122,10 +124,11 @@ class Subject:
         if len(attributes) != self._size:
             new = sorted(set(attributes) - set(self._attributes) - set(self._constants))
             raise Unfit(f"it has got an attribute {', '.join(new)}, which its STATE does not name")
-        for name, value in self._constants.items():
-            if attributes[name] is not value:
-                raise Unfit(f"its attribute {name} changes, and its STATE does not name it")
-        return tuple([attributes[name] for name in self._attributes])
+        if not all(map(is_, map(attributes.get, self._constants), self._constants.values())):
+            changed = [name for name, value in self._constants.items() if attributes.get(name) is not value]
+            raise Unfit(f"its attribute {changed[0]} changes, and its STATE does not name it")
+        snapshot: Snapshot = self._containers(attributes)
+        return snapshot
 
     def learn(self, ledger: Ledger, snapshot: Snapshot) -> None:
         """What the keys of a state mean that another process has found."""
@@ -260,7 +263,8 @@ class Subject:
     @staticmethod
     def _look_for_aliases(snapshot: Snapshot) -> None:
         """A list in two places would be two lists in a restored state."""
-        lists = [id(items) for records in snapshot[len(FLAT) :] for items in records.values()]
+        tables, tokens, hashes = snapshot[len(FLAT) :]
+        lists = [*map(id, tables.values()), *map(id, tokens.values()), *map(id, hashes.values())]
         if len(set(lists)) != len(lists):
             raise Unfit("two of its records are one list, which a restored state would not show")
 
