@@ -58,11 +58,12 @@ def _options() -> argparse.Namespace:
 
 
 def _run(console: Console, cache: Cache, pairs: list[Pair], processes: int) -> None:
-    """Run what is not known yet: the quick killers first, and last the proofs that have no mistake to find."""
+    """Run what is not known yet: the quick killers first, and last what has no mistake to be found."""
     todo = [pair for pair in pairs if cache.get(pair) is None]
+    alive = {UNCHANGED.id, *reasons().equivalent, *reasons().proof_alone}
     for killers in (("search", "tests"), ("proof",)):
         now = [pair for pair in todo if pair.killer in killers]
-        now.sort(key=lambda pair: (not _is_seen(cache, pair.mutant), by_proof.cost(pair.mutant)))
+        now.sort(key=lambda pair: (pair.mutant.id in alive, by_proof.cost(pair.mutant)))
         if not now:
             continue
         with progress_bar(console, auto_refresh=False) as bar:
@@ -77,12 +78,6 @@ def _run(console: Console, cache: Cache, pairs: list[Pair], processes: int) -> N
                     _show(console, pair, verdict)
 
             run(now, processes, on_verdict)
-
-
-def _is_seen(cache: Cache, mutant: Mutant) -> bool:
-    """Search or tests have killed it: so will the proof, most likely, and soon."""
-    verdicts = (cache.get(Pair(killer, mutant)) for killer in ("search", "tests"))
-    return any(verdict is not None and verdict.outcome == KILLED for verdict in verdicts)
 
 
 def _show(console: Console, pair: Pair, verdict: Verdict | None) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kvproofs import sources
-from kvproofs.errors import Restart
+from kvproofs.errors import Restart, Unsupported
 from kvproofs.executor import Goal
 from kvproofs.operations import OPERATIONS
 from kvproofs.theorems import theorems
@@ -35,7 +35,11 @@ def by_proof(mutant: Mutant) -> Verdict:
     reached = operations_that_reach(mutant.functions)
     unsupported = ""
     for operation in reached:
-        goals = _to_the_first_open(operation, mutant)
+        try:
+            goals = _to_the_first_open(operation, mutant)
+        except Unsupported as reason:  # the answer, or what is left behind, has no symbolic form
+            unsupported = unsupported or f"{operation}: {reason}"
+            continue
         if goals and _is_unsupported(goals[-1]):
             unsupported = unsupported or f"{operation}: {goals[-1].reason}"
             goals = _all_but_unsupported(operation, mutant)

@@ -104,8 +104,9 @@ def run(pairs: Sequence[Pair], processes: int, on_verdict: Callable[[Pair, Verdi
             for ready in wait(list(running)):
                 assert isinstance(ready, Connection)
                 done, child = running.pop(ready)
-                on_verdict(done, _received(ready))
+                verdict = _received(ready)
                 child.join()
+                on_verdict(done, verdict or _without_verdict(child.exitcode))
     finally:
         for _, left in running.values():
             left.terminate()
@@ -128,10 +129,15 @@ def _in_child(pair: Pair, parent: Connection) -> None:
     parent.send_bytes(msgspec.json.encode(verdict))
 
 
-def _received(connection: Connection) -> Verdict:
+def _received(connection: Connection) -> Verdict | None:
     try:
         return msgspec.json.decode(connection.recv_bytes(), type=Verdict)
     except EOFError:
-        return Verdict(UNFINISHED, f"more than {LIMIT_S} s", float(LIMIT_S))
+        return None
     finally:
         connection.close()
+
+
+def _without_verdict(exitcode: int | None) -> Verdict:
+    how = f"more than {LIMIT_S} s" if exitcode == -signal.SIGXCPU else f"broke down (exit code {exitcode})"
+    return Verdict(UNFINISHED, how, 0.0)

@@ -47,7 +47,7 @@ def test_each_pair_has_a_verdict_and_breaking_down_is_no_kill() -> None:
     assert found[f"kills {FIRST.id}"] == Verdict(KILLED, FIRST.id, 0.0)
     assert found[f"kills {SECOND.id}"].how == SECOND.id
     assert found[f"raises {FIRST.id}"] == Verdict(UNSUPPORTED, "ValueError: no", 0.0)
-    assert found[f"dies {FIRST.id}"].outcome == UNFINISHED
+    assert found[f"dies {FIRST.id}"] == Verdict(UNFINISHED, "broke down (exit code 1)", 0.0)
 
 
 def test_verdicts_are_kept(tmp_path: Path) -> None:

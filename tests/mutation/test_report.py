@@ -8,7 +8,7 @@ import pytest
 from mutation.generator import UNCHANGED, generated
 from mutation.planted import planted
 from mutation.report import Campaign, Reasons, Result, Row, committed, complaints, digest_of_text, reasons, rows
-from mutation.verdict import KILLED, SURVIVED, UNFINISHED, UNSUPPORTED, Verdict
+from mutation.verdict import KILLED, SURVIVED, UNFINISHED, UNSUPPORTED, Mutant, Verdict
 
 NONE = Reasons({}, {}, {})
 
@@ -65,7 +65,7 @@ def test_the_table_counts_what_is_not_equivalent() -> None:
 def test_what_is_committed_is_current() -> None:
     campaign = committed()
     assert campaign.text == digest_of_text(), "kvblocks has changed: PYTHONPATH=tests python -m mutation -j 2"
-    every = [mutant.id for mutant in (*generated(), *planted(), UNCHANGED)]
-    assert [found.id for found in campaign.results] == every
+    every: list[Mutant] = [*generated(), *planted(), UNCHANGED]
+    assert [found.id for found in campaign.results] == [mutant.id for mutant in every]
     assert complaints(campaign, reasons()) == []
     assert msgspec.json.decode(msgspec.json.encode(campaign), type=Campaign) == campaign
