@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvaudit.misuse import try_misuse
 from kvaudit.profiles import STRICT
 from kvaudit.report import VIOLATION
 from kvaudit.runner import Audit, Options
@@ -14,13 +15,14 @@ STEPS = 20_000
 
 
 def by_tests(mutant: Mutant) -> Verdict:
-    """Witnesses, generated programs and misuse, to the first finding."""
+    """Misuse, witnesses and generated programs, to the first finding."""
 
     def audit() -> str:
-        options = Options(max_steps=STEPS, stop_at_first=True, misuse=True)
+        _, accepted = try_misuse(target_of(mutant))  # first, as it is quick; an audit comes to it last
+        if accepted:
+            return found([], accepted[0].what)
+        options = Options(max_steps=STEPS, stop_at_first=True)
         report = Audit(target_of(mutant), TargetSpec(mutant.id), STRICT, options, lambda event: None).run()
-        if report.exit_code != VIOLATION:
-            return ""
-        return found(report.findings, next((row.detail for row in report.rows if row.obligation == "O10"), ""))
+        return found(report.findings, "") if report.exit_code == VIOLATION else ""
 
     return killed_or_not(audit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import hashlib
 import multiprocessing
 import platform
@@ -32,7 +33,7 @@ _READS = {
 }
 """The programs on which a verdict depends, besides the mutant's; not on their layout or comments."""
 
-_USES = {"proof": ("z3-solver",), "search": (), "tests": ("hypothesis",)}
+_USES: dict[str, tuple[str, ...]] = {"proof": ("z3-solver",), "search": (), "tests": ("hypothesis",)}
 
 
 class Pair(NamedTuple):
@@ -53,7 +54,7 @@ class Cache:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._known: dict[str, Verdict] = {}
-        self._sources = {killer: _digest_of_sources(killer) for killer in KILLERS}
+        self._sources = {killer: _digest_of_sources(_READS[killer], _USES[killer]) for killer in _READS}
         if file.exists():
             for line in file.read_bytes().splitlines():
                 with contextlib.suppress(msgspec.DecodeError):  # a run that was stopped may leave half a line
@@ -79,10 +80,11 @@ def _digest(parts: Iterable[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _digest_of_sources(killer: str) -> str:
-    files = [ROOT / name for name in _READS[killer]]
+@functools.cache
+def _digest_of_sources(reads: tuple[str, ...], uses: tuple[str, ...]) -> str:
+    files = [ROOT / name for name in reads]
     texts = [file for path in files for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])]
-    versions = [platform.python_version(), *map(version, _USES[killer])]
+    versions = [platform.python_version(), *map(version, uses)]
     return _digest([*versions, *(ast.dump(ast.parse(text.read_bytes())) for text in texts)])
 
 
