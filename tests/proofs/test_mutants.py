@@ -27,6 +27,7 @@ CAUGHT = {
         "ListsFreeBlockTwice",
         "KeepsCachedCountAfterFree",
         "CountsOnlyFreeList",
+        "FreesTwice",
     ),
     "init": ("RegistersWithCacheOff",),
     "slot": ("SlotOffsetOffByOne", "AcceptsPositionPastTheEnd"),
