@@ -16,10 +16,14 @@ later), then wrong answers, then wrong choices.
 
 
 class Breach(NamedTuple):
-    """The obligation, and what was to be and what is, in words."""
+    """The obligation, what was to be and what is in words, and the blocks that this is about.
+
+    blocks: those that the words name; where only a count was seen, those that the operation had to do with.
+    """
 
     obligation: str
     detail: str
+    blocks: tuple[int, ...] = ()
 
 
 def gravest(breaches: tuple[Breach, ...]) -> Breach:

@@ -6,12 +6,13 @@ shadow memory then tells whether somebody reads what is not his own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from kvaudit.breach import Breach
 from kvaudit.protocol import Allocate, Append, Pool
 from kvspec.identity import Identity, identity
+from kvspec.ledger import Ledger
 from kvspec.memory import ShadowMemory
 
 
@@ -24,6 +25,22 @@ class Caller:
         self._prefixes: dict[str, list[Identity]] = {}
         self._tables: dict[str, list[int]] = {}
         self._known: dict[tuple[Identity | None, int], Identity] = {}
+
+    def resume(self, ledger: Ledger, blocks: Collection[int]) -> None:
+        """Take up where others have been at work: who reads these blocks, and what they hold. O(tokens).
+
+        What was written to a block that carries no identity and that nobody holds is taken to be forgotten.
+        """
+        for seq, record in ledger.sequences.items():
+            if not set(record.table).isdisjoint(blocks):
+                prefixes = self._prefixes[str(seq)] = self._prefixes_of(record.tokens)
+                self._tables[str(seq)] = list(record.table)
+                self._memory.write(record.table, prefixes, 0)
+        for block in blocks:
+            h = ledger.block_hash[block]
+            if h is not None and not ledger.ref[block]:
+                prefixes = self._prefixes_of(h.prefix())
+                self._memory.write([block] * len(h.path()), prefixes, len(prefixes) - self._size)
 
     def allocated(self, op: Allocate, table: list[int], cached: Any) -> list[Breach]:
         """Write the tokens that are not cached, through the table that was answered."""
@@ -56,6 +73,11 @@ class Caller:
         if len(table) * self._size >= len(self._prefixes[seq]):
             self._tables[seq] = table
 
+    @property
+    def tables(self) -> dict[str, list[int]]:
+        """The tables through which the live sequences read and write. Not to be changed."""
+        return self._tables
+
     def misreads(self) -> list[Breach]:
         """K1: the first live sequence that reads anything but its own prefix. O(tokens of live sequences)."""
         for seq, prefixes in self._prefixes.items():
@@ -66,7 +88,7 @@ class Caller:
                 held = self._memory(block * self._size + pos % self._size)
                 what = "what nobody has written" if held is None else f"the KV of {held!r}"
                 own = f"its own prefix is {prefixes[pos]!r}"
-                return [Breach("K1", f"{seq!r} reads {what} at position {pos} (block {block}), {own}")]
+                return [Breach("K1", f"{seq!r} reads {what} at position {pos} (block {block}), {own}", (block,))]
         return []
 
     def _prefixes_of(self, tokens: Sequence[int], after: Identity | None = None) -> list[Identity]:
@@ -84,5 +106,5 @@ class Caller:
         """K2: a block that is to be written as new, though a live sequence holds it."""
         for seq, table in self._tables.items():
             if block in table:
-                return [Breach("K2", f"block {block}, which is to be written, is held by {seq!r}")]
+                return [Breach("K2", f"block {block}, which is to be written, is held by {seq!r}", (block,))]
         return []

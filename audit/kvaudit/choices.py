@@ -6,12 +6,13 @@ answer is a policy (`kvspec.policy`), of which the specification asks the same c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kvaudit import words
 from kvaudit.breach import Breach
+from kvaudit.concerned import spare_blocks
 from kvaudit.protocol import Allocate
 from kvaudit.words import short
 from kvspec.identity import Identity
@@ -52,13 +53,14 @@ class ReadOff:
         due = blocks_for(len(self._op.tokens), ledger.block_size)
         if len(self._table) != due:
             what = f"{len(self._op.tokens)} tokens need {words.count(due, 'block')}, the table has {len(self._table)}"
-            raise Illegal([Breach("O5", what)])
-        breaches = self._wrong_count(ledger, len(run) * ledger.block_size)
+            extra = self._table[due:] or self._table
+            raise Illegal([Breach("O5", what, tuple(extra))])
+        breaches = self._wrong_count(ledger, run)
         for i, (block, h) in enumerate(zip(self._table, run, strict=False)):
             is_copy = self._variants.duplicates == "keep all" and ledger.block_hash[block] is h
             if block != ledger.hash_to_block[h] and not is_copy:
-                what = f"block {i} is cached in {ledger.hash_to_block[h]}, the table has {block}"
-                breaches.append(Breach("O4", what))
+                what = f"entry {i} of the table is cached in block {ledger.hash_to_block[h]}, not in block {block}"
+                breaches.append(Breach("O4", what, (block, ledger.hash_to_block[h])))
         if breaches:
             raise Illegal(breaches)
         return tuple(self._table[: len(run)])
@@ -69,7 +71,7 @@ class ReadOff:
         breaches: list[Breach] = []
         for i, block in enumerate(new, start=len(hits)):
             if block in self._table[:i]:
-                breaches.append(Breach("I8", f"block {block} stands twice in the table"))
+                breaches.append(Breach("I8", f"block {block} stands twice in the table", (block,)))
             elif ledger.ref[block]:
                 breaches += in_use(ledger, block)
         breaches = breaches or out_of_order(ledger, new, hits, self._variants)
@@ -77,19 +79,29 @@ class ReadOff:
             raise Illegal(breaches)
         return tuple(new)
 
-    def _wrong_count(self, ledger: Ledger, due: int) -> list[Breach]:
-        cached, length = self._cached, len(self._op.tokens)
+    def _wrong_count(self, ledger: Ledger, run: tuple[Identity, ...]) -> list[Breach]:
+        cached, length, due = self._cached, len(self._op.tokens), len(run) * ledger.block_size
         if cached is None or (type(cached) is int and cached == due):
             return []
-        found = [Breach("O4", f"num_cached_tokens is to be {due}, not {short(cached)}")]
+        blocks = self._miscounted(ledger, run)
+        found = [Breach("O4", f"num_cached_tokens is to be {due}, not {short(cached)}", blocks)]
         if type(cached) is not int or cached % ledger.block_size or not 0 <= cached < length:
             what = f"{short(cached)} of {length} tokens, in blocks of {ledger.block_size}, are said to be cached"
-            found.append(Breach("I5", what))
+            found.append(Breach("I5", what, blocks))
         if not ledger.enable_prefix_cache:
-            found.append(Breach("O9", f"{short(cached)} tokens are said to be cached though the prefix cache is off"))
+            what = f"{short(cached)} tokens are said to be cached though the prefix cache is off"
+            found.append(Breach("O9", what, blocks))
         return found
 
-    def heir(self, carriers: tuple[int, ...]) -> int | None:
+    def _miscounted(self, ledger: Ledger, run: tuple[Identity, ...]) -> tuple[int, ...]:
+        """The blocks that are cached and were not counted, or that were counted and are not cached."""
+        size, cached = ledger.block_size, self._cached
+        counted = -(-cached // size) if type(cached) is int else 0
+        if 0 <= counted < len(run):
+            return tuple(ledger.hash_to_block[h] for h in run[counted:])
+        return tuple(self._table[len(run) : counted] or self._table)
+
+    def heir(self, carriers: Iterable[int]) -> int | None:
         """Where every copy can be hit, the next copy."""
         return heir(carriers, self._variants)
 
@@ -114,9 +126,9 @@ class Unseen:
         """It would have fitted: the refusal is wrong."""
         needed, spare = count, available(ledger, hits)
         need = f"{words.count(needed, 'new block')} needed and {spare} available"
-        raise Illegal([Breach("O2", f"refused, with {need}")])
+        raise Illegal([Breach("O2", f"refused, with {need}", spare_blocks(ledger, hits))])
 
-    def heir(self, carriers: tuple[int, ...]) -> int | None:
+    def heir(self, carriers: Iterable[int]) -> int | None:
         """Never asked: nothing is evicted."""
         return None
 
@@ -140,27 +152,27 @@ class Appended:
             raise Illegal(breaches)
         return (self.block,)
 
-    def heir(self, carriers: tuple[int, ...]) -> int | None:
+    def heir(self, carriers: Iterable[int]) -> int | None:
         """Where every copy can be hit, the next copy."""
         return heir(carriers, self.variants)
 
 
-def heir(carriers: tuple[int, ...], variants: Variants) -> int | None:
+def heir(carriers: Iterable[int], variants: Variants) -> int | None:
     """Who is mapped in place of an evicted block."""
-    return carriers[0] if carriers and variants.duplicates == "keep all" else None
+    return next(iter(carriers), None) if variants.duplicates == "keep all" else None
 
 
 def copies(ledger: Ledger, h: Identity) -> list[int]:
     """The blocks that carry an identity."""
-    return [b for b, carried in enumerate(ledger.block_hash) if carried is h]
+    return list(ledger.carriers(h))
 
 
 def in_use(ledger: Ledger, block: int) -> list[Breach]:
     """A new block that was not idle."""
     holder = next((seq for seq, record in ledger.sequences.items() if block in record.table), None)
-    found = [Breach("I8", f"new block {block} is in use by {holder!r}")]
+    found = [Breach("I8", f"new block {block} is in use by {holder!r}", (block,))]
     if not ledger.enable_prefix_cache:
-        found.append(Breach("O9", f"block {block} is shared though the prefix cache is off"))
+        found.append(Breach("O9", f"block {block} is shared though the prefix cache is off", (block,)))
     return found
 
 
@@ -168,17 +180,34 @@ def out_of_order(ledger: Ledger, new: Sequence[int], hits: Sequence[int], varian
     """O6: idle blocks that were taken although another one had to go first, under the variants."""
     if not new:
         return []
-    free = list(ledger.free)
-    evictable = [b for b in ledger.evictable if b not in hits]
+    free = _Heads(ledger.free)
+    evictable = _Heads(b for b in ledger.evictable if b not in hits)
     for block in new:
-        if block in evictable:
-            if free and variants.take_from == "free first":
-                return [Breach("O6", f"cached block {block} is evicted though block {free[0]} is free")]
-            if evictable[0] != block:
-                return [Breach("O6", f"block {block} is evicted though block {evictable[0]} is older")]
-            evictable.pop(0)
+        if ledger.block_hash[block] is not None:
+            if free.head is not None and variants.take_from == "free first":
+                what = f"cached block {block} is evicted though block {free.head} is free"
+                return [Breach("O6", what, (block, free.head))]
+            if evictable.head is not None and evictable.head != block:
+                what = f"block {block} is evicted though block {evictable.head} is older"
+                return [Breach("O6", what, (block, evictable.head))]
+            evictable.take(block)
         else:
-            if variants.free_list == "fifo" and free[0] != block:
-                return [Breach("O6", f"block {block} is taken though block {free[0]} heads the free list")]
-            free.remove(block)
+            if free.head is not None and variants.free_list == "fifo" and free.head != block:
+                what = f"block {block} is taken though block {free.head} heads the free list"
+                return [Breach("O6", what, (block, free.head))]
+            free.take(block)
     return []
+
+
+class _Heads:
+    """The heads of a list of blocks, as one after the other is taken. Looks no further than it must."""
+
+    def __init__(self, blocks: Iterable[int]) -> None:
+        self._rest: Iterator[int] = iter(blocks)
+        self._taken: set[int] = set()
+        self.head = next(self._rest, None)
+
+    def take(self, block: int) -> None:
+        self._taken.add(block)
+        while self.head in self._taken:
+            self.head = next(self._rest, None)

@@ -95,7 +95,8 @@ class Execution:
             return judgement
         told = words.outcomes_differ(*difference)
         detail = f"without reads and overwritten lists in between, or with them: {told}"
-        return judgement._replace(breaches=(Breach("O11", detail),))
+        blocks = tuple(dict.fromkeys(b for breach in judgement.breaches for b in breach.blocks))
+        return judgement._replace(breaches=(Breach("O11", detail, blocks),))
 
     def give_all_back(self) -> None:
         """Free every live sequence, and then fill the whole pool once: nothing may have leaked."""

@@ -15,8 +15,10 @@ from kvaudit.breach import SEVERITY, Breach, gravest, gravity
 from kvaudit.execution import Execution, Played
 from kvaudit.profiles import Profile
 from kvaudit.report import Finding, StepShown
+from kvaudit.snapshots import due_after, of_ledger, of_observed
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.trace import FORMAT, TraceHeader, keep_trace
+from kvaudit.transcript import transcript
 from kvspec.obligations import OBLIGATIONS
 
 
@@ -39,15 +41,29 @@ def finding_of(subject: Subject, execution: Execution, instead: Sequence[str]) -
     """The finding of an execution that ends with a breach. `instead`: the command that repeats it without a trace."""
     name = _name(execution.breaches, execution)
     main = gravest(execution.breaches).obligation
-    header = TraceHeader(FORMAT, execution.pool, subject.spec.text, subject.profile.name, main)
-    trace = keep_trace(subject.failures, name, header, execution.scenario)
+    lines = transcript(execution)
+    header = TraceHeader(FORMAT, execution.pool, subject.spec.text, subject.profile.name, main, len(lines))
+    trace = keep_trace(subject.failures, name, header, lines)
     repeat = ["kvaudit", "replay", str(trace), *subject.flags()] if trace is not None else instead
+    return _finding(execution, execution.breaches, list(map(shown, execution.played)), trace, repeat)
+
+
+def finding_again(execution: Execution, trace: Path, repeat: Sequence[str]) -> Finding:
+    """The finding of a saved trace that still fails. `repeat`: the command that plays it."""
     return _finding(execution, execution.breaches, list(map(shown, execution.played)), trace, repeat)
 
 
 def finding_of_reads(execution: Execution, breach: Breach, repeat: Sequence[str]) -> Finding:
     """The finding of a state that is read wrongly. No trace is kept: a trace has no reads."""
-    last = StepShown("all reads", "what the specification says", "something else", [breach.obligation])
+    last = StepShown(
+        "all reads",
+        "what the specification says",
+        "something else",
+        [breach.obligation],
+        of_ledger(execution.oracle.ledger),
+        None,
+        list(breach.blocks),
+    )
     return _finding(execution, (breach,), [*map(shown, execution.played), last], None, repeat)
 
 
@@ -58,13 +74,14 @@ def _finding(
     trace: Path | None,
     repeat: Sequence[str],
 ) -> Finding:
-    main, pool = gravest(breaches).obligation, execution.pool
+    breach, pool = gravest(breaches), execution.pool
+    main = breach.obligation
     return Finding(
         id=_name(breaches, execution),
         obligation=main,
         also=sorted({breach.obligation for breach in breaches} - {main}, key=SEVERITY.index),
         symptom=OBLIGATIONS[main].symptom,
-        details=_details(breaches),
+        details=details(breaches),
         num_blocks=pool.num_blocks,
         block_size=pool.block_size,
         enable_prefix_cache=pool.enable_prefix_cache,
@@ -72,7 +89,19 @@ def _finding(
         count=1,
         trace=str(trace) if trace is not None else None,
         reproduce=shlex.join(repeat),
+        story=_story(steps, breach),
     )
+
+
+def _story(steps: list[StepShown], breach: Breach) -> list[str]:
+    """What happened, which obligation that breaks, and what production would see."""
+    obligation, last = OBLIGATIONS[breach.obligation], steps[-1]
+    came = f"expected: {last.expected}; came: {last.got}" if last.got != last.expected else f"{last.got}, as expected"
+    return [
+        f"Step {len(steps)}, {last.call}: {came}.",
+        f"This breaks {breach.obligation}, {obligation.title}: {breach.detail}.",
+        f"In production: {obligation.symptom}.",
+    ]
 
 
 def _name(breaches: tuple[Breach, ...], execution: Execution) -> str:
@@ -80,7 +109,7 @@ def _name(breaches: tuple[Breach, ...], execution: Execution) -> str:
     return f"{gravest(breaches).obligation}-{digest[:8]}"
 
 
-def _details(breaches: tuple[Breach, ...]) -> list[str]:
+def details(breaches: tuple[Breach, ...]) -> list[str]:
     """One line for each thing that is wrong, with all obligations that it breaks, the gravest first."""
     names: dict[str, list[str]] = {}
     for breach in sorted(breaches, key=gravity):
@@ -90,9 +119,21 @@ def _details(breaches: tuple[Breach, ...]) -> list[str]:
 
 
 def shown(played: Played) -> StepShown:
-    """A step in words."""
+    """A step in words, and the pool after it."""
     judgement = played.judgement
-    broken = [breach.obligation for breach in sorted(judgement.breaches, key=gravity)]
+    breaches = sorted(judgement.breaches, key=gravity)
     return StepShown(
-        words.call(played.operation), words.expected(played.operation, judgement), words.came(judgement), broken
+        call=words.call(played.operation),
+        expected=words.expected(played.operation, judgement),
+        got=words.came(judgement),
+        broken=[breach.obligation for breach in breaches],
+        due=of_ledger(due_after(played.operation, judgement)),
+        seen=of_observed(judgement.seen, judgement.before.num_blocks) if judgement.seen is not None else None,
+        blocks=_concerned(breaches),
     )
+
+
+def _concerned(breaches: list[Breach]) -> list[int]:
+    """The blocks that the gravest breaches are about, or those that others are about, if these are about none."""
+    main = [b for breach in breaches if breach.obligation == breaches[0].obligation for b in breach.blocks]
+    return list(dict.fromkeys(main or [b for breach in breaches for b in breach.blocks]))

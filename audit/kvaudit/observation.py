@@ -46,6 +46,20 @@ class Keys:
         known = self._identity_of.get(key)
         return known if known is not None else identity(None, (), ("unknown key", str(key)))
 
+    def translated(self, state: State) -> State | None:
+        """The state with identities in place of keys, without `hashes`; None if its values make no sense."""
+        try:
+            check_types(state)
+        except TargetError:
+            return None
+        hashes, mapping = state.block_hash, state.hash_to_block
+        return msgspec.structs.replace(
+            state,
+            block_hash=None if hashes is None else tuple(map(self.meaning, hashes)),
+            hash_to_block=None if mapping is None else {self.meaning(key): b for key, b in mapping.items()},
+            hashes=None,
+        )
+
 
 def _key_of_block(block: int, h: Identity, state: State, due: Ledger) -> Any:
     """The key under which a block was registered, from whichever structure can be seen."""

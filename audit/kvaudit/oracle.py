@@ -10,7 +10,7 @@ shadow memory follows nothing but the target's own answers (`kvaudit.caller`).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,7 +18,8 @@ import msgspec
 from kvaudit import words
 from kvaudit.breach import SEVERITY, Breach
 from kvaudit.caller import Caller
-from kvaudit.choices import Appended, Illegal, ReadOff, Unseen, block_list
+from kvaudit.choices import block_list
+from kvaudit.concerned import blocks_of_slots, differing, handled, room, table_of, unequal
 from kvaudit.observation import Keys, agrees, as_ledger, check_sense
 from kvaudit.profiles import Profile
 from kvaudit.protocol import (
@@ -33,18 +34,17 @@ from kvaudit.protocol import (
     Outcome,
     Pool,
     Raised,
-    Refused,
     Returned,
     Scribble,
     Slot,
     State,
 )
+from kvaudit.rulings import rule, wrong_free_count
 from kvspec import operations
 from kvspec.ledger import Change, Ledger, empty_ledger
 from kvspec.logic import Finite, LedgerView, Transition
 from kvspec.obligations import broken_by_state, broken_by_step
-from kvspec.operations import OutOfBlocks, Step
-from kvspec.policy import Policy
+from kvspec.operations import Step
 
 _NO_CHANGE = Change()
 _SCRIBBLE, _OBSERVE = Scribble(), Observe()
@@ -54,7 +54,9 @@ class Judgement(NamedTuple):
     """What one operation came to.
 
     answer: the target's. cached: the number of cached tokens that it gave for a new sequence. refused: the
-    specification refused the operation. step: what it did, if it completed, and both agree on that.
+    specification refused the operation. step: what it did, if it completed, and both agree on that. seen: where
+    something is broken, what was read of the target, with identities for keys, and the tables that the caller has.
+    num_free_blocks: as the target gave it afterwards.
     """
 
     before: Ledger
@@ -64,6 +66,8 @@ class Judgement(NamedTuple):
     refused: bool
     step: Step | None
     breaches: tuple[Breach, ...]
+    num_free_blocks: Any = None
+    seen: Observed | None = None
 
     @property
     def change(self) -> Change:
@@ -120,97 +124,17 @@ class Oracle:
     def judge(self, operation: Mutation, outcomes: Sequence[Outcome]) -> Judgement:
         """Compare the outcomes of `ask(operation)` with the specification, and move on to the next state."""
         before, answer = self.ledger, outcomes[0]
-        breaches: list[Breach] = []
         cached = None
-        step: Step | None = None
-        if isinstance(answer, Raised):
-            refused = _refuses(before, operation)
-            breaches.append(Breach("O2", words.unexpected(answer)))
-        elif isinstance(operation, Allocate):
-            if isinstance(answer, Returned):
-                cached = self._cached(outcomes[-1], operation.seq)
-            refused, step = self._allocate(operation, answer, cached, breaches)
-        elif isinstance(operation, Append):
-            refused, step = self._append(operation, answer, breaches)
-        else:
-            refused, step = self._free(operation, answer, breaches)
+        if isinstance(operation, Allocate) and isinstance(answer, Returned):
+            cached = self._cached(outcomes[-1], operation.seq)
+        refused, step, breaches = rule(before, operation, answer, cached, self._variants, self._caller)
         if step is not None:
             self.ledger = step.after
         if not isinstance(answer, Raised):
             self._look(operation, outcomes, before, refused, step, breaches)
-        return Judgement(before, self.ledger, answer, cached, refused, step, tuple(breaches))
-
-    def _allocate(self, op: Allocate, answer: Outcome, cached: Any, breaches: list[Breach]) -> tuple[bool, Step | None]:
-        table = block_list(words.value(answer), self.ledger.num_blocks)
-        policy: Policy
-        if isinstance(answer, Refused):
-            policy = Unseen(self._variants)
-        elif table is not None:
-            breaches += self._caller.allocated(op, table, cached)
-            policy = ReadOff(op, table, cached, self._variants)
-        else:
-            what = f"allocate is to return a list of block numbers, not {words.short(words.value(answer))}"
-            breaches.append(Breach("O5", what))
-            return False, None
-        return self._ask_specification(
-            lambda: operations.allocate(self.ledger, op.seq, op.tokens, policy), answer, breaches
-        )
-
-    def _append(self, op: Append, answer: Outcome, breaches: list[Breach]) -> tuple[bool, Step | None]:
-        before = self.ledger
-        record = before.sequences[op.seq]
-        is_new = len(record.tokens) // before.block_size == len(record.table)
-        policy: Policy
-        if isinstance(answer, Refused):
-            if not is_new:
-                breaches.append(Breach("O2", "refused, with no new block needed"))
-                return False, None
-            policy = Unseen(self._variants)
-        else:
-            block = self._block_written(op, answer, is_new, breaches)
-            if block is None:
-                return is_new and not before.num_free_blocks, None
-            policy = Appended(block, self._variants)
-        return self._ask_specification(
-            lambda: operations.append_slot(before, op.seq, op.token, policy), answer, breaches
-        )
-
-    def _block_written(self, op: Append, answer: Outcome, is_new: bool, breaches: list[Breach]) -> int | None:
-        """The block of the slot that an append answered; None if it is no slot that a caller could use."""
-        size, record, slot = self.ledger.block_size, self.ledger.sequences[op.seq], words.value(answer)
-        pos = len(record.tokens)
-        due = f"offset {pos % size} of a new block" if is_new else f"slot {record.table[-1] * size + pos % size}"
-        if type(slot) is not int or not 0 <= slot < self.ledger.num_blocks * size:
-            breaches.append(Breach("O5", f"append_slot is to return {due}, not {words.short(slot)}"))
-            return None
-        block = slot // size if is_new else record.table[-1]
-        if slot != block * size + pos % size:
-            breaches.append(Breach("O5", f"token {pos} is to go to {due}, not to slot {slot}"))
-            return None
-        breaches += self._caller.appended(op, block, is_new)
-        return block
-
-    def _free(self, op: Free, answer: Outcome, breaches: list[Breach]) -> tuple[bool, Step | None]:
-        if isinstance(answer, Refused):
-            breaches.append(Breach("O2", "free was refused"))
-            return False, None
-        self._caller.freed(op.seq)
-        return False, operations.free(self.ledger, op.seq)
-
-    def _ask_specification(
-        self, operation: Callable[[], Step], answer: Outcome, breaches: list[Breach]
-    ) -> tuple[bool, Step | None]:
-        """Whether the specification refuses, and what it does otherwise, on the choices of the answer."""
-        try:
-            step = operation()
-        except OutOfBlocks as refusal:
-            if not isinstance(answer, Refused):
-                breaches.append(Breach("O2", f"completed, though {refusal}"))
-            return True, None
-        except Illegal as illegal:
-            breaches += illegal.breaches
-            return False, None
-        return False, None if breaches else step
+        free = outcomes[-1].num_free_blocks if isinstance(outcomes[-1], Observed) else None
+        seen = self._shown(outcomes[-1]) if breaches else None
+        return Judgement(before, self.ledger, answer, cached, refused, step, tuple(breaches), free, seen)
 
     # --- what can be seen afterwards -----------------------------------------------------------------------
 
@@ -226,12 +150,18 @@ class Oracle:
         """Compare everything observable, the reads, and the memory. What is broken already is not looked at again."""
         seen = self._observed(outcomes[-1], breaches)
         if seen is not None and not breaches:
-            self._compare(op, refused, seen, breaches)
+            self._compare(op, before, refused, step, seen, breaches)
             if seen.state is not None:
                 self._compare_ledger(op, before, refused, step, seen.state, seen.num_free_blocks, breaches)
         if not breaches:
             self._reads(outcomes, breaches)
         breaches += self._caller.misreads()
+
+    def _shown(self, outcome: Outcome) -> Observed:
+        """What a picture can show of the target. What makes no sense is left out."""
+        seen = self._observed(outcome, []) or Observed()
+        state = self._keys.translated(seen.state) if seen.state is not None else None
+        return msgspec.structs.replace(seen, tables=seen.tables or dict(self._caller.tables), state=state)
 
     def _observed(self, outcome: Outcome, breaches: list[Breach]) -> Observed | None:
         if isinstance(outcome, Observed):
@@ -245,13 +175,21 @@ class Oracle:
         """The number of cached tokens that the target gives for a new sequence."""
         return outcome.cached.get(seq) if isinstance(outcome, Observed) and outcome.cached is not None else None
 
-    def _compare(self, op: Mutation, refused: bool, seen: Observed, breaches: list[Breach]) -> None:
+    def _compare(
+        self,
+        op: Mutation,
+        before: Ledger,
+        refused: bool,
+        step: Step | None,
+        seen: Observed,
+        breaches: list[Breach],
+    ) -> None:
         after = self.ledger
         free = seen.num_free_blocks
-        if "num_free_blocks" in self._capabilities and (type(free) is not int or free != after.num_free_blocks):
-            what = f"num_free_blocks is to be {after.num_free_blocks}, not {words.short(free)}"
-            names = ("O1",) if refused else ("I8", "I4") if isinstance(op, Free) else ("I8", "I1")
-            breaches += [Breach(name, what) for name in names]
+        if "num_free_blocks" in self._capabilities:
+            for breach in wrong_free_count(op, refused, after.num_free_blocks, free):
+                blocks = handled(op, before, step.change if step is not None else _NO_CHANGE)
+                breaches.append(breach._replace(blocks=blocks))
         if seen.state is not None and seen.tables == seen.state.tables and seen.cached == seen.state.cached:
             return  # what follows is then told by the comparison of the structures
         for seq, record in after.sequences.items():
@@ -259,13 +197,15 @@ class Oracle:
             table = seen.tables.get(str(seq)) if seen.tables is not None else due
             if table != due and table != list(due):  # a tuple in this process, a list from another one
                 what = f"the table of {seq!r} is to be {list(due)}, not {words.short(table)}"
-                breaches.append(Breach("O1" if refused else "O5", what))
-                self._caller.sees_table(str(seq), block_list(table, after.num_blocks) or [])
+                shown = block_list(table, after.num_blocks) or []
+                wrong = unequal(due, shown, after.num_blocks) or due
+                breaches.append(Breach("O1" if refused else "O5", what, wrong))
+                self._caller.sees_table(str(seq), shown)
             count = record.num_cached_tokens
             cached = seen.cached.get(str(seq)) if seen.cached is not None else count
             if type(cached) is not int or cached != count:
                 what = f"num_cached_tokens of {seq!r} is to be {count}, not {words.short(cached)}"
-                breaches.append(Breach("O1" if refused else "O4", what))
+                breaches.append(Breach("O1" if refused else "O4", what, due))
 
     def _compare_ledger(
         self,
@@ -300,34 +240,26 @@ class Oracle:
         difference = words.ledgers_differ(self.ledger, observed)
         if not names:
             raise AssertionError(f"the ledgers differ and no obligation says so: {difference}")
-        breaches += [Breach(name, difference) for name in SEVERITY if name in names]
+        change = step.change if step is not None else _NO_CHANGE
+        blocks = differing(self.ledger, observed) or handled(op, before, change)
+        breaches += [Breach(name, difference, blocks) for name in SEVERITY if name in names]
 
     def _reads(self, outcomes: Sequence[Outcome], breaches: list[Breach]) -> None:
         for read, outcome in zip(self._program[2:-1], outcomes[2:-1], strict=True):
             if not isinstance(outcome, Returned):
-                breaches.append(Breach("O2", words.unexpected(outcome)))
+                blocks = table_of(self.ledger, read.seq) if isinstance(read, Slot) else room(self.ledger)
+                breaches.append(Breach("O2", words.unexpected(outcome), blocks))
                 continue
             answer = outcome.value
             if isinstance(read, Slot):
                 due = operations.slot(self.ledger, read.seq, read.pos)
                 if type(answer) is not int or answer != due:
                     what = f"slot({read.seq!r}, {read.pos}) is to be {due}, not {words.short(answer)}"
-                    breaches.append(Breach("O5", what))
+                    blocks = blocks_of_slots(self.ledger.block_size, self.ledger.num_blocks, due, answer)
+                    breaches.append(Breach("O5", what, blocks))
             elif isinstance(read, CanAllocate):
                 fits = operations.can_allocate(self.ledger, read.num_tokens)
                 if not isinstance(answer, int) or answer != fits:
                     free = words.count(self.ledger.num_free_blocks, "block")
                     what = f"can_allocate({read.num_tokens}) is to be {fits}, not {words.short(answer)}: {free} free"
-                    breaches.append(Breach("O3", what))
-
-
-def _refuses(ledger: Ledger, operation: Mutation) -> bool:
-    """Whether the specification, left to its own choices, refuses an operation."""
-    try:
-        if isinstance(operation, Allocate):
-            operations.allocate(ledger, operation.seq, operation.tokens)
-        elif isinstance(operation, Append):
-            operations.append_slot(ledger, operation.seq, operation.token)
-    except OutOfBlocks:
-        return True
-    return False
+                    breaches.append(Breach("O3", what, room(self.ledger)))

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from rich.console import Console
 
 from kvaudit import words
 from kvaudit.breach import gravest
-from kvaudit.execution import Scenario, play
+from kvaudit.execution import Execution, Scenario, play
 from kvaudit.profiles import Profile
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
 from kvaudit.targets import Target
-from kvaudit.trace import TraceHeader
+from kvaudit.trace import TraceHeader, TraceLine
+from kvaudit.transcript import said
 from kvspec.obligations import LEDGER, OBLIGATIONS
 
 
-def replay(target: Target, header: TraceHeader, scenario: Scenario, profile: Profile, console: Console) -> int:
-    """Show each step and the outcome; the exit code is that of `kvaudit run`."""
-    execution = play(target, scenario, profile)
-    pool = scenario.pool
+def replay(
+    target: Target,
+    header: TraceHeader,
+    lines: Sequence[TraceLine],
+    profile: Profile,
+    console: Console,
+    on_failing: Callable[[Execution], None] = lambda execution: None,
+) -> int:
+    """Show each step and the outcome; the exit code is that of `kvaudit run`. on_failing: called if it still fails."""
+    pool = header.pool
+    execution = play(target, Scenario(pool, tuple(line.operation for line in lines)), profile)
+    saved = {id(line.operation): line for line in lines}
     cache = "on" if pool.enable_prefix_cache else "off"
     size = f"{words.count(pool.num_blocks, 'block')} of {words.count(pool.block_size, 'token')}"
     console.print(
@@ -28,9 +39,11 @@ def replay(target: Target, header: TraceHeader, scenario: Scenario, profile: Pro
     )
     for number, (operation, judgement) in enumerate(execution.played, start=1):
         expected = f"   (expected: {words.expected(operation, judgement)})" if judgement.breaches else ""
-        line = f"{number:3}  {words.call(operation)} -> {words.came(judgement)}{expected}"
+        then = _when_saved(saved[id(operation)], words.came(judgement))
+        line = f"{number:3}  {words.call(operation)} -> {words.came(judgement)}{expected}{then}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    if not execution.breaches and header.obligation in OBLIGATIONS:
+    shows = any(line.differs for line in lines)  # then no observe() is needed to see it again
+    if not execution.breaches and header.obligation in OBLIGATIONS and not shows:
         offered = {*target.capabilities, *([LEDGER] if "observe" in target.capabilities else [])}
         unseen = OBLIGATIONS[header.obligation].needs - offered
         if unseen:
@@ -43,7 +56,15 @@ def replay(target: Target, header: TraceHeader, scenario: Scenario, profile: Pro
         return CONFORMS
     for breach in execution.breaches:
         console.print(f"     {breach.obligation}: {breach.detail}", markup=False, highlight=False, soft_wrap=True)
+    on_failing(execution)
     now = gravest(execution.breaches).obligation
     before = f" (when it was saved: {header.obligation})" if header.obligation not in ("", now) else ""
     console.print(f"[bold red]still failing[/]: {now} is violated{before}", highlight=False)
     return VIOLATION
+
+
+def _when_saved(line: TraceLine, now: str) -> str:
+    """What came when the trace was saved, if that was wrong and is otherwise now."""
+    if line.came is None or not line.differs or said(line.came) == now:
+        return ""
+    return f"   (when it was saved: {said(line.came)})"

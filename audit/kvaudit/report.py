@@ -34,17 +34,42 @@ class Header(msgspec.Struct, frozen=True):
     spec: int
 
 
+class PoolShown(msgspec.Struct, frozen=True):
+    """The pool after a step; None stands for what could not be seen.
+
+    free: head first. evictable: oldest first. ref and content: an entry a block, content the prefix whose KV it is
+    registered to hold. tables: the blocks of each live sequence. hits: for each prefix that can be hit, the block.
+    """
+
+    free: list[int] | None = None
+    evictable: list[int] | None = None
+    ref: list[int] | None = None
+    content: list[str | None] | None = None
+    tables: dict[str, list[int]] | None = None
+    hits: dict[str, int] | None = None
+
+
 class StepShown(msgspec.Struct, frozen=True):
-    """One operation of a finding: the call, what was expected, what came, and the pool after it."""
+    """One operation of a finding: the call, what was expected, what came, and the pool after it.
+
+    due: the pool as the specification has it (None if it is too large to show). Only where something is broken:
+    seen, what the target showed of its own, and blocks, those that the gravest breach is about.
+    """
 
     call: str
     expected: str
     got: str
     broken: list[str]
+    due: PoolShown | None = None
+    seen: PoolShown | None = None
+    blocks: list[int] = []
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One way in which the target broke an obligation, made small."""
+    """One way in which the target broke an obligation, made small.
+
+    story: what happened, which obligation that breaks, and what production would see; a sentence each.
+    """
 
     id: str
     obligation: str
@@ -58,6 +83,7 @@ class Finding(msgspec.Struct, frozen=True):
     count: int
     trace: str | None
     reproduce: str
+    story: list[str] = []
 
 
 class Row(msgspec.Struct, frozen=True):

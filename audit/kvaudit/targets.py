@@ -20,11 +20,16 @@ from typing import Any, Protocol
 
 from kvaudit.api import ApiTarget
 from kvaudit.errors import TargetError, UsageError
-from kvaudit.process import ProcessTarget
+from kvaudit.process import ProcessTarget, Tap
 from kvaudit.profiles import PROFILES, Profile
 from kvaudit.protocol import Failed, Operation, Outcome, Pool
 
 DEFAULT_TIMEOUT_S = 10.0
+
+_START_FACTOR = 6
+"""How much longer than others the first answer of a program may take: it has to load first."""
+
+_PROGRAM = "cmd:"
 
 ENGINES = ("vllm",)
 """Engines with an adapter: `kvaudit.engines` has a module of that name."""
@@ -82,19 +87,20 @@ class TargetSpec:
         return name if name in ENGINES else None
 
     @property
+    def is_program(self) -> bool:
+        """Any program that speaks the protocol: its harness is somebody else's, that of a class is ours."""
+        return self.text.startswith(_PROGRAM)
+
+    @property
     def adapted(self) -> bool:
         """An adapter of ours stands between: misuse would audit the adapter and not the engine."""
         return self.engine is not None
 
     def start(self) -> Target:
         """Start the target. Raises UsageError (nothing of that name) or TargetError (it does not start)."""
-        if self.source is not None and self.engine is None:
-            raise UsageError(f"--source is for engines ({', '.join(ENGINES)}), not for {self.text}")
-        if self.text.startswith("cmd:"):
-            command = _split(self.text.removeprefix("cmd:"))
-            return ProcessTarget(command, timeout=self.timeout, label=command[0], hidden=self._hidden())
-        if self.engine is not None or self.isolate:
-            return self._in_child()
+        if self.is_program or self.engine is not None or self.isolate:
+            return self.start_process()
+        self._check_source()
         target = load_in_process(self.text, refusals=frozenset(self.refusals), timeout=self.timeout)
         target.capabilities -= self._hidden()
         return target
@@ -102,7 +108,19 @@ class TargetSpec:
     def _hidden(self) -> frozenset[str]:
         return frozenset({"observe"} if self.black_box else ())
 
-    def _in_child(self) -> Target:
+    def start_process(self, tap: Tap | None = None) -> ProcessTarget:
+        """Start it as a process that speaks the protocol, whatever it is. Raises UsageError or TargetError."""
+        self._check_source()
+        if self.is_program:
+            command = _split(self.text.removeprefix(_PROGRAM))
+            return ProcessTarget(
+                command,
+                timeout=self.timeout,
+                start_timeout=_START_FACTOR * self.timeout,
+                label=shlex.join(command),
+                hidden=self._hidden(),
+                tap=tap,
+            )
         text, source = self.text, self.source
         if self.engine is not None and source is None and "==" in text:
             source = str(_fetched(text))
@@ -112,7 +130,12 @@ class TargetSpec:
         for refusal in self.refusals:
             command += ["--refusal", refusal]
         # The child's own limit rings first; ours is for a child that cannot even ring.
-        return ProcessTarget(command, timeout=self.timeout + 5, label=text or repr(text), hidden=self._hidden())
+        label = text or repr(text)
+        return ProcessTarget(command, timeout=self.timeout + 5, label=label, hidden=self._hidden(), tap=tap)
+
+    def _check_source(self) -> None:
+        if self.source is not None and self.engine is None:
+            raise UsageError(f"--source is for engines ({', '.join(ENGINES)}), not for {self.text}")
 
 
 def load_in_process(

@@ -12,6 +12,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
+from kvaudit.pictures.terminal import picture
 from kvaudit.profiles import PROFILES
 from kvaudit.report import (
     CONFORMS,
@@ -118,7 +119,7 @@ def _stubs(stubs: list[str]) -> str:
 
 
 def finding_shown(finding: Finding) -> RenderableType:
-    """A finding: its symptom, its steps, and the line to reproduce it."""
+    """A finding: its symptom, its steps, the pool over time, and the line to reproduce it."""
     title = Text.assemble((f"✗ {finding.obligation} is violated", "bold red"))
     if finding.also:
         title.append(f" (at the same step: {', '.join(finding.also)})")
@@ -136,11 +137,13 @@ def finding_shown(finding: Finding) -> RenderableType:
             came.append(f"  ✗ {' '.join(dict.fromkeys(step.broken))}", style="bold red")
         steps.add_row(str(number), Text(step.call), Text(step.expected), came)
     details = Text("\n".join(finding.details))
+    drawn = picture(finding)
     return Group(
         title,
         Padding(Text.assemble(("In production: ", "bold"), finding.symptom + "."), (0, 0, 1, 2)),
         Padding(Text(pool), (0, 0, 0, 2)),
         Padding(steps, (0, 0, 1, 2)),
+        *([Padding(drawn, (0, 0, 1, 2))] if drawn is not None else []),
         Padding(details, (0, 0, 1, 2)),
         Padding(Text.assemble(("reproduce: ", "dim"), finding.reproduce), (0, 0, 1, 2)),
     )

@@ -1,47 +1,126 @@
-"""Traces: a scenario as JSON lines, a header and then an operation a line. A trace is what reproduces a finding."""
+"""Traces: JSON lines, a header and then an operation a line, with what was expected and what came.
+
+A trace that a run has saved reproduces a finding; one that somebody recorded tells what a running system did.
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import TracebackType
+from typing import IO, Literal, TypeVar
 
 import msgspec
 
 from kvaudit.errors import UsageError
 from kvaudit.execution import Scenario
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvaudit.protocol import Allocate, Mutation, Pool
+from kvaudit.saved_ledger import SavedLedger, ledger_of
+from kvaudit.trace_sense import check_line
+from kvspec.ledger import Ledger, empty_ledger
 
 FORMAT = "kvaudit-trace/1"
+FEATURES: frozenset[str] = frozenset()
+"""What a trace may need beyond this format, by name. A reader that does not know a feature refuses the trace."""
+
 MAX_SLOTS = 2**24
+MAX_LINE_BYTES = 2**26
 
 
-class TraceHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line of a trace."""
+class TraceHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The first line of a trace.
+
+    target, profile: who was asked, and the rules to which it was held. obligation: the one that a saved failure
+    violates. steps: how many operations follow, where that is known. features: see FEATURES. ledger: the state before
+    the first operation, where that is not the fresh pool.
+    """
 
     format: str
     pool: Pool
     target: str
     profile: str
     obligation: str = ""
+    steps: int | None = None
+    features: tuple[str, ...] = ()
+    ledger: SavedLedger | None = None
+
+    @property
+    def start(self) -> Ledger:
+        """The ledger before the first operation. Raises UsageError if the saved one makes no sense."""
+        pool = self.pool
+        if self.ledger is not None:
+            return ledger_of(pool, self.ledger)
+        return empty_ledger(pool.num_blocks, pool.block_size, pool.enable_prefix_cache)
 
 
-class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What an operation was answered, or was to be answered; None where that is not known.
+
+    table: of an allocate. slot: of an append. num_cached_tokens: of the new sequence. num_free_blocks: after the
+    operation. error: the class of an exception. other: an answer that is neither table nor slot, in words.
+    """
+
+    outcome: Literal["completed", "refused", "raised"]
+    table: tuple[int, ...] | None = None
+    slot: int | None = None
+    num_cached_tokens: int | None = None
+    num_free_blocks: int | None = None
+    error: str = ""
+    other: str = ""
+
+
+class TraceLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An operation. `expected` would have been right; where the profile leaves a choice, more may be."""
+
     step: int
     operation: Mutation
+    expected: Answer | None = None
+    came: Answer | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is known that another answer came than was expected; how a refusal is called does not count."""
+        if self.expected is None or self.came is None:
+            return False
+        return msgspec.structs.replace(self.came, error=self.expected.error) != self.expected
 
 
+class _Format(msgspec.Struct):
+    format: str
+
+
+_format = msgspec.json.Decoder(_Format)
 _header = msgspec.json.Decoder(TraceHeader)
-_line = msgspec.json.Decoder(_Line)
+_line = msgspec.json.Decoder(TraceLine)
+_BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+T = TypeVar("T")
 
 
-def write_trace(path: Path, header: TraceHeader, scenario: Scenario) -> None:
-    """Write a trace, parents made as needed. Raises OSError."""
-    lines = [msgspec.json.encode(header)]
-    lines += [msgspec.json.encode(_Line(number, op)) for number, op in enumerate(scenario.program, start=1)]
+# --- writing -----------------------------------------------------------------------------------------------
+
+
+def lines_of(scenario: Scenario) -> list[TraceLine]:
+    """The lines of a program of which nobody says what comes of it."""
+    return [TraceLine(number, operation) for number, operation in enumerate(scenario.program, start=1)]
+
+
+def write_trace(path: Path, header: TraceHeader, lines: Iterable[TraceLine]) -> None:
+    """Write a trace, parents made as needed; the whole of it or nothing. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"\n".join(lines) + b"\n")
+    encoder = msgspec.json.Encoder()
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            for struct in itertools.chain((header,), lines):
+                file.write(encoder.encode(struct) + b"\n")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
-def keep_trace(folder: Path | None, name: str, header: TraceHeader, scenario: Scenario) -> Path | None:
+def keep_trace(folder: Path | None, name: str, header: TraceHeader, lines: Iterable[TraceLine]) -> Path | None:
     """Write the trace of a finding under its name. None if there is no folder, or it cannot be written.
 
     The finding is shown all the same.
@@ -50,56 +129,133 @@ def keep_trace(folder: Path | None, name: str, header: TraceHeader, scenario: Sc
         return None
     path = folder / name / "trace.jsonl"
     try:
-        write_trace(path, header, scenario)
+        write_trace(path, header, lines)
     except OSError:
         return None
     return path
 
 
-def read_trace(path: Path) -> tuple[TraceHeader, Scenario]:
-    """Read a trace. Raises UsageError naming the line that is wrong."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    if not lines:
-        raise UsageError(f"{path} is empty; a trace starts with a header")
-    try:
-        header = _header.decode(lines[0])
-    except msgspec.MsgspecError as error:
-        raise UsageError(f"{path}, line 1 is no header of a trace: {error}") from None
-    if header.format != FORMAT:
-        raise UsageError(f"{path} has the format {header.format!r}; this version reads {FORMAT!r}")
-    if header.pool.num_blocks < 1 or header.pool.block_size < 1:
-        raise UsageError(f"{path}, line 1: a pool has at least one block of at least one token")
-    if header.pool.num_blocks * header.pool.block_size > MAX_SLOTS:
-        raise UsageError(f"{path}, line 1: a pool of more than {MAX_SLOTS:,} slots cannot be played")
-    program: list[Mutation] = []
-    live: set[str] = set()
-    for number, text in enumerate(lines[1:], start=2):
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+class TraceReader:
+    """A trace, read line by line: use as a context manager, and iterate over it once.
+
+    Raises UsageError, naming the line, for what is no trace. `line` is the number of the line read last, `done` the
+    part of the file that has been read. Memory: one line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.line = 1
         try:
-            line = _line.decode(text)
-        except msgspec.MsgspecError as error:
-            raise UsageError(f"{path}, line {number} is no operation: {error}") from None
-        if line.step != number - 1:
-            raise UsageError(f"{path}, line {number}: step {number - 1} was due, this is step {line.step}")
-        _check(line.operation, live, f"{path}, line {number}")
-        program.append(line.operation)
-    return header, Scenario(header.pool, tuple(program))
+            self._size = path.stat().st_size
+            self._file: IO[bytes] = path.open("rb")
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        try:
+            self.header = self._read_header()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> TraceReader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._file.close()
+
+    @property
+    def done(self) -> float:
+        """From 0 to 1."""
+        return min(1.0, self._file.tell() / self._size) if self._size else 1.0
+
+    @property
+    def where(self) -> str:
+        """The line read last, for a message."""
+        return f"{self.path}, line {self.line}"
+
+    def __iter__(self) -> Iterator[TraceLine]:
+        while text := self._next():
+            line = self._decode(_line, text, "is no operation")
+            due = self.line - 1
+            if line.step != due:
+                twice = line.step < due
+                hint = "is a line doubled, or out of order?" if twice else "is a line missing, or out of order?"
+                raise UsageError(f"{self.where}: step {due} was due, this is step {line.step}: {hint}")
+            if self.header.steps is not None and due > self.header.steps:
+                raise UsageError(f"{self.where}: the header promises no more than {self.header.steps} operations")
+            check_line(line.operation, (line.expected, line.came), self.where)
+            yield line
+        steps = self.line - 1
+        if self.header.steps is not None and steps < self.header.steps:
+            raise UsageError(
+                f"{self.where} is the last one, after {steps} operations: the header promises {self.header.steps}. "
+                "Was the file cut off?"
+            )
+
+    def _next(self) -> bytes:
+        """The next line; empty at the end."""
+        try:
+            text = self._file.readline(MAX_LINE_BYTES + 1)
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be read: {error.strerror}") from None
+        if text:
+            self.line += 1
+        if len(text) > MAX_LINE_BYTES:
+            raise UsageError(f"{self.where} is longer than {MAX_LINE_BYTES:,} bytes")
+        return text
+
+    def _read_header(self) -> TraceHeader:
+        text = self._next()
+        self.line = 1
+        if not text:
+            raise UsageError(f"{self.path} is empty; a trace starts with a header")
+        found = self._decode(_format, text, "is no header of a trace").format
+        if found != FORMAT:
+            raise UsageError(f"{self.path} has the format {found!r}; this version reads {FORMAT!r}")
+        header = self._decode(_header, text, "is no header of a trace")
+        pool = header.pool
+        if pool.num_blocks < 1 or pool.block_size < 1:
+            raise UsageError(f"{self.where}: a pool has at least one block of at least one token")
+        if pool.num_blocks * pool.block_size > MAX_SLOTS:
+            raise UsageError(f"{self.where}: a pool of more than {MAX_SLOTS:,} slots cannot be played")
+        if header.steps is not None and header.steps < 0:
+            raise UsageError(f"{self.where}: {header.steps} is no number of operations")
+        unknown = sorted(set(header.features) - FEATURES)
+        if unknown:
+            raise UsageError(f"{self.where}: the trace needs {', '.join(unknown)}, which this version does not know")
+        return header
+
+    def _decode(self, decoder: msgspec.json.Decoder[T], text: bytes, problem: str) -> T:
+        try:
+            return decoder.decode(text)
+        except _BAD as error:
+            cut = ". Was the file cut off?" if not text.endswith(b"\n") else ""
+            raise UsageError(f"{self.where} {problem}: {error}{cut}") from None
 
 
-def _check(operation: Mutation, seen: set[str], where: str) -> None:
-    """What no caller may do is refused here. (Whether an id is still live depends on refusals, hence on the target.)"""
-    if not operation.seq:
-        raise UsageError(f"{where}: the id of a sequence has at least one character")
-    if isinstance(operation, Allocate):
-        if not operation.tokens:
-            raise UsageError(f"{where}: a prompt has at least one token")
-        seen.add(operation.seq)
-    elif operation.seq not in seen:
-        raise UsageError(f"{where}: {operation.seq!r} was never allocated")
-    tokens = operation.tokens if isinstance(operation, Allocate) else ()
-    for token in (*tokens, *((operation.token,) if isinstance(operation, Append) else ())):
-        if not 0 <= token < 2**32:
-            raise UsageError(f"{where}: {token} is no token id: they are integers in 0 .. 2^32-1")
-    assert isinstance(operation, (Allocate, Append, Free))
+def read_trace(path: Path) -> tuple[TraceHeader, Scenario]:
+    """Read the program of a trace, to be played. Raises UsageError naming the line that is wrong."""
+    header, lines = read_lines(path)
+    return header, Scenario(header.pool, tuple(line.operation for line in lines))
+
+
+def read_lines(path: Path) -> tuple[TraceHeader, list[TraceLine]]:
+    """Read a whole trace that starts on a fresh pool. Raises UsageError naming the line that is wrong."""
+    with TraceReader(path) as reader:
+        if reader.header.ledger is not None:
+            raise UsageError(
+                f"{path} starts from a ledger in mid-life, and no target can be put there: it can only be checked, "
+                f"with kvaudit check {path}"
+            )
+        seen: set[str] = set()
+        lines = []
+        for line in reader:
+            operation = line.operation
+            if isinstance(operation, Allocate):
+                seen.add(operation.seq)
+            elif operation.seq not in seen:  # whether it is still live depends on refusals, hence on the target
+                raise UsageError(f"{reader.where}: {operation.seq!r} was never allocated")
+            lines.append(line)
+        return reader.header, lines

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvaudit.printable import printable
 from kvaudit.protocol import Allocate, Append, Mutation, Observed, Outcome, Raised, Refused, Returned, State, is_hang
+from kvspec.identity import Identity
 from kvspec.ledger import Ledger
 from kvspec.operations import available, blocks_for, full_chain, run_of_hits
 
@@ -72,17 +73,37 @@ def unexpected(outcome: Outcome) -> str:
 
 def ledgers_differ(due: Ledger, seen: Ledger) -> str:
     """The first difference of two ledgers; the order of the free list comes last, it often does not count."""
-    for name in ("evictable", "ref", "block_hash", "hash_to_block"):
-        if getattr(due, name) != getattr(seen, name):
-            return f"{name} is to be {short(getattr(due, name))}, not {short(getattr(seen, name))}"
+    if due.evictable != seen.evictable:
+        return f"evictable is to be {list(due.evictable)}, not {list(seen.evictable)}"
+    for block, (one, two) in enumerate(zip(due.ref, seen.ref, strict=True)):
+        if one != two:
+            return f"ref of block {block} is to be {one}, not {two}"
+    for block, (h, other) in enumerate(zip(due.block_hash, seen.block_hash, strict=True)):
+        if h is not other:
+            return f"block {block} is to carry {_identity(h)}, not {_identity(other)}"
+    for prefix in [*due.hash_to_block, *seen.hash_to_block]:
+        mapped, shown = due.hash_to_block.get(prefix), seen.hash_to_block.get(prefix)
+        if mapped != shown:
+            return f"{_identity(prefix)} is to be mapped to {_block(mapped)}, not to {_block(shown)}"
     for seq in [*due.sequences, *(seq for seq in seen.sequences if seq not in due.sequences)]:
         if seq not in due.sequences or seq not in seen.sequences:
             return f"the records of {seq!r} are {'left' if seq in seen.sequences else 'gone'}"
         for name in ("table", "tokens", "chain", "num_cached_tokens"):
-            one, two = (getattr(ledger.sequences[seq], name) for ledger in (due, seen))
-            if one != two:
-                return f"{name} of {seq!r} is to be {short(one)}, not {short(two)}"
+            first, second = (getattr(ledger.sequences[seq], name) for ledger in (due, seen))
+            if first != second:
+                return f"{name} of {seq!r} is to be {short(first)}, not {short(second)}"
     return f"the free list is to be {list(due.free)}, not {list(seen.free)}"
+
+
+def _identity(h: Identity | None) -> str:
+    """An identity; one that the specification knows nothing of comes from a key that was not due."""
+    if h is None:
+        return "no identity"
+    return short(h) if not h.extra else "a new key"
+
+
+def _block(block: int | None) -> str:
+    return "nothing" if block is None else f"block {block}"
 
 
 def outcomes_differ(one: Outcome, two: Outcome) -> str:

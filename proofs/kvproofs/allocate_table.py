@@ -180,8 +180,14 @@ def prove_table(run: Run, after: State) -> None:
         run.executor.require(claim, f"table: {label}", focus(USING, label))
 
 
-ALWAYS = ("check_tokens#1: copied", "index")
-"""How many tokens the program has seen, and which indices are in range: cheap, and seldom beside the point."""
+ALWAYS = (
+    "index",
+    "check_tokens#1: copied",
+    "BlockManager._hash_chain#1: one key",
+    "BlockManager._match#1: one block",
+    "BlockManager.allocate#1: the hits",
+)
+"""How long the prompt, its chain and its run of hits are, and which indices are in range: cheap, seldom of no use."""
 
 
 def focus(using: Mapping[str, tuple[str, ...]], name: str) -> tuple[str, ...]:

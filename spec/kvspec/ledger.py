@@ -10,8 +10,8 @@ sequences      for each live sequence its table, tokens, chain of identities and
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import NamedTuple
+from collections.abc import Hashable, Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 from kvspec.identity import Identity
 
@@ -45,6 +45,14 @@ class Ledger(NamedTuple):
         """Blocks that no live sequence holds."""
         return len(self.free) + len(self.evictable)
 
+    def carriers(self, h: Identity) -> Iterator[int]:
+        """The blocks that carry an identity, in the order of their numbers. O(pool)."""
+        return (b for b, carried in enumerate(self.block_hash) if carried is h)
+
+    def books(self) -> Books:
+        """A copy to write in. O(pool + sequences)."""
+        return _Copy(self)
+
 
 def empty_ledger(num_blocks: int, block_size: int, enable_prefix_cache: bool = True) -> Ledger:
     """The pool before the first operation: every block is free, in the order of the numbers."""
@@ -59,6 +67,68 @@ def empty_ledger(num_blocks: int, block_size: int, enable_prefix_cache: bool = T
         hash_to_block={},
         sequences={},
     )
+
+
+class Pool(Protocol):
+    """Block numbers in an order, to be written."""
+
+    def append(self, b: int, /) -> None:
+        """At the end."""
+
+    def remove(self, b: int, /) -> None:
+        """From wherever it is."""
+
+
+class Books(Protocol):
+    """The containers of a ledger, to be written by an operation."""
+
+    ref: list[int]
+    hash_to_block: dict[Identity, int]
+    sequences: dict[SeqId, Sequence]
+
+    @property
+    def free(self) -> Pool: ...
+    @property
+    def evictable(self) -> Pool: ...
+    @property
+    def block_hash(self) -> list[Identity | None]: ...
+
+    def carriers(self, h: Identity) -> Iterator[int]:
+        """The blocks that carry an identity, in the order of their numbers."""
+        ...
+
+    def ledger(self) -> Ledger:
+        """The ledger as it is now written."""
+        ...
+
+
+class _Copy:
+    """Books that are a copy: what was the ledger before stays as it is."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._before = ledger
+        self.free = list(ledger.free)
+        self.evictable = list(ledger.evictable)
+        self.ref = list(ledger.ref)
+        self.block_hash = list(ledger.block_hash)
+        self.hash_to_block = dict(ledger.hash_to_block)
+        self.sequences = dict(ledger.sequences)
+
+    def carriers(self, h: Identity) -> Iterator[int]:
+        return (b for b, carried in enumerate(self.block_hash) if carried is h)
+
+    def ledger(self) -> Ledger:
+        return Ledger(
+            num_blocks=self._before.num_blocks,
+            block_size=self._before.block_size,
+            enable_prefix_cache=self._before.enable_prefix_cache,
+            free=tuple(self.free),
+            evictable=tuple(self.evictable),
+            ref=tuple(self.ref),
+            block_hash=tuple(self.block_hash),
+            hash_to_block=self.hash_to_block,
+            sequences=self.sequences,
+        )
 
 
 class Change(NamedTuple):

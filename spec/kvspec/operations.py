@@ -140,14 +140,14 @@ class _Draft:
     """A ledger being written: the four writes of the seed, each noting what it did."""
 
     def __init__(self, ledger: Ledger, policy: Policy) -> None:
-        self.ledger = ledger
         self.policy = policy
-        self.free = list(ledger.free)
-        self.evictable = list(ledger.evictable)
-        self.ref = list(ledger.ref)
-        self.block_hash = list(ledger.block_hash)
-        self.hash_to_block = dict(ledger.hash_to_block)
-        self.sequences = dict(ledger.sequences)
+        self.books = books = ledger.books()
+        self.free = books.free
+        self.evictable = books.evictable
+        self.ref = books.ref
+        self.block_hash = books.block_hash
+        self.hash_to_block = books.hash_to_block
+        self.sequences = books.sequences
         self.hits: list[int] = []
         self.revived: list[int] = []
         self.taken: list[int] = []
@@ -182,7 +182,7 @@ class _Draft:
         self.block_hash[b] = None
         self.evicted.append((b, h))
         if self.hash_to_block.get(h) == b:
-            heir = self.policy.heir(tuple(c for c, carried in enumerate(self.block_hash) if carried is h))
+            heir = self.policy.heir(self.books.carriers(h))
             if heir is None:
                 del self.hash_to_block[h]
                 self.unmapped.append(h)
@@ -204,17 +204,6 @@ class _Draft:
         self.released.append(b)
 
     def done(self, result: tuple[int, ...] | int | None) -> Step:
-        after = Ledger(
-            num_blocks=self.ledger.num_blocks,
-            block_size=self.ledger.block_size,
-            enable_prefix_cache=self.ledger.enable_prefix_cache,
-            free=tuple(self.free),
-            evictable=tuple(self.evictable),
-            ref=tuple(self.ref),
-            block_hash=tuple(self.block_hash),
-            hash_to_block=self.hash_to_block,
-            sequences=self.sequences,
-        )
         change = Change(
             hit=tuple(self.hits),
             revived=tuple(self.revived),
@@ -225,4 +214,4 @@ class _Draft:
             duplicates=tuple(self.duplicates),
             released=tuple(self.released),
         )
-        return Step(after, result, change)
+        return Step(self.books.ledger(), result, change)

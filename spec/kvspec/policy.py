@@ -8,6 +8,8 @@ and holds them to `kvspec.variants`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain, islice
 from typing import Protocol
 
 from kvspec.identity import Identity
@@ -25,7 +27,7 @@ class Policy(Protocol):
         """`count` idle blocks for new content, none of them in `hits`, in the order in which they are taken."""
         ...
 
-    def heir(self, carriers: tuple[int, ...]) -> int | None:
+    def heir(self, carriers: Iterable[int]) -> int | None:
         """Which of the other blocks that carry an evicted identity is mapped in its place, if any."""
 
 
@@ -36,10 +38,10 @@ class Seed:
         return tuple(ledger.hash_to_block[h] for h in run)
 
     def blocks(self, ledger: Ledger, hits: tuple[int, ...], count: int) -> tuple[int, ...]:
-        evictable = tuple(b for b in ledger.evictable if b not in hits)
-        return (ledger.free + evictable)[:count]
+        evictable = (b for b in ledger.evictable if b not in hits)
+        return tuple(islice(chain(ledger.free, evictable), count))
 
-    def heir(self, carriers: tuple[int, ...]) -> int | None:
+    def heir(self, carriers: Iterable[int]) -> int | None:
         return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -16,7 +17,8 @@ from audit.auditing import MINIATURES, environment_with_mark, left
 def interrupted(*arguments: str, cwd: Path, after: str) -> tuple[int, str, str]:
     """Run `kvaudit ARGUMENTS`, interrupt it once a line with `after` has come, and check that nothing is left."""
     environment = {**environment_with_mark(), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "kvaudit", *arguments, "--max-time", "60"]
+    command = [sys.executable, "-m", "kvaudit", *arguments]
+    command += ["--max-time", "60"] if arguments[0] == "run" else []
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdout is not None and process.stderr is not None
@@ -57,3 +59,47 @@ def test_a_call_that_hangs_is_interrupted(tmp_path: Path) -> None:
     code, shown, _ = interrupted("run", name, "--timeout", "50", cwd=tmp_path, after="assumed")
     assert code == 3
     assert "interrupted" in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "says"),
+    [("check", 3, "inconclusive: interrupted"), ("anonymise", 130, "interrupted: nothing was written")],
+)
+def test_a_trace_whose_next_line_does_not_come(command: str, code: int, says: str, tmp_path: Path) -> None:
+    """A trace may be a pipe into which a server still writes."""
+    os.mkfifo(tmp_path / "trace.jsonl")
+    arguments = [sys.executable, "-m", "kvaudit", command, "trace.jsonl"]
+    pipe, environment = subprocess.PIPE, environment_with_mark()
+    with (
+        subprocess.Popen(arguments, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe, text=True) as process,
+        (tmp_path / "trace.jsonl").open("w") as file,
+    ):
+        file.write('{"format":"kvaudit-trace/1","pool":{"num_blocks":3,"block_size":1},"target":"","profile":"seed"}\n')
+        for step in range(1, 2_000):
+            operation = '{"op":"allocate","seq":"a","tokens":[1]}' if step % 2 else '{"op":"free","seq":"a"}'
+            file.write(f'{{"step":{step},"operation":{operation},"came":{{"outcome":"completed"}}}}\n')
+        file.flush()
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        try:
+            out, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert not left(environment)
+    assert "Traceback" not in errors
+    assert process.returncode == code
+    assert says in " ".join((out + errors).split())
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.jsonl"]
+
+
+def test_a_harness_that_is_silent_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "harness.py").write_text(
+        "import json, time\n"
+        "offers = ['allocate', 'append_slot', 'free', 'num_cached_tokens']\n"
+        "input(); print(json.dumps({'type': 'started', 'name': 'x', 'capabilities': offers}), flush=True)\n"
+        "time.sleep(60)\n",
+        encoding="utf-8",
+    )
+    code, _, errors = interrupted("smoke", f"cmd:{sys.executable} harness.py", cwd=tmp_path, after="started")
+    assert code == 130
+    assert errors == "error: interrupted\n"

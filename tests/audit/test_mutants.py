@@ -1,4 +1,7 @@
-"""Every planted bug is found from outside, called by a true name, and made small. A check none can fail is no check."""
+"""Every planted bug is found from outside, called by a true name, made small, and pictured where it is.
+
+A check that none can fail is no check.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from audit.auditing import audit, audited, row, target_of
+from audit.picturing import check_picture
 from kvaudit.breach import gravest
 from kvaudit.execution import play
 from kvaudit.profiles import SEED
@@ -43,13 +47,15 @@ def test_is_killed_as_a_black_box(mutant: Mutant, monkeypatch: pytest.MonkeyPatc
     again = play(target_of(mutant.cls, black_box=True), scenario, SEED)
     assert len(again.played) == len(scenario.program)
     assert header.obligation == finding.obligation == gravest(again.breaches).obligation
+    check_picture(finding)
 
 
 @each(LEGAL)
 def test_is_killed_with_observe(mutant: Mutant) -> None:
     report = audit(target_of(mutant.cls), max_steps=BUDGET, stop_at_first=True)
     assert report.exit_code == VIOLATION
-    assert report.findings  # under a name of its own, maybe: what was registered wrong is seen before it is hit
+    [finding] = report.findings  # under a name of its own, maybe: what was registered wrong is seen before it is hit
+    check_picture(finding)
 
 
 @each(MISUSE)

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import jsonschema
@@ -14,6 +15,7 @@ import msgspec
 import pytest
 
 from audit.auditing import MINIATURES, audited, kvaudit, same
+from kvaudit.answers import Malformed, read_answer
 from kvaudit.errors import TargetError
 from kvaudit.process import ProcessTarget
 from kvaudit.protocol import (
@@ -106,6 +108,32 @@ def test_what_is_no_answer_is_refused_by_schema_and_decoder_alike(message: dict[
     assert not validator("Answer").is_valid(message)
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(message, Answer)
+
+
+def test_a_mutated_answer_is_read_or_told_to_be_malformed() -> None:
+    """Bytes of good answers are dropped, doubled and replaced. Whatever comes of it can be said."""
+    random = Random(0)
+    process = subprocess.run(
+        [*SERVE, "kvblocks"],
+        input=b"".join(msgspec.json.encode(question) + b"\n" for question in QUESTIONS[:4]),
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    malformed = 0
+    for question, line in zip(QUESTIONS, process.stdout.splitlines(), strict=False):
+        read_answer(line, question)
+        for _ in range(1_500):
+            at, other = (random.randrange(len(line)) for _ in range(2))
+            put = random.choice(
+                [b"", line[at : at + 1] * 2, line[other : other + 1], b'"', b"5", b"null", b"[]", b"\xff"]
+            )
+            try:
+                read_answer(line[:at] + put + line[at + 1 :], question)
+            except Malformed as wrong:
+                malformed += 1
+                assert str(wrong)
+    assert malformed > 2_000
 
 
 def test_every_message_says_its_version() -> None:

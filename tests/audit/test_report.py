@@ -15,7 +15,7 @@ from kvaudit.machine import STEPS_PER_EXAMPLE
 from kvaudit.protocol import Allocate, Free, Pool
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATED, VIOLATION, Begun, Ended, Event, Finding, Found, Report
 from kvaudit.targets import TargetSpec
-from kvaudit.trace import FORMAT, TraceHeader, write_trace
+from kvaudit.trace import FORMAT, TraceHeader, lines_of, write_trace
 from kvspec.obligations import OBLIGATIONS
 from mutants import capacity, identity, pool
 
@@ -94,7 +94,7 @@ def test_where_nothing_can_be_saved_a_seed_reproduces_it(tmp_path: Path) -> None
 
 
 def save(folder: Path, target: str, scenario: Scenario) -> None:
-    write_trace(folder / "trace.jsonl", TraceHeader(FORMAT, scenario.pool, target, "seed", "O6"), scenario)
+    write_trace(folder / "trace.jsonl", TraceHeader(FORMAT, scenario.pool, target, "seed", "O6"), lines_of(scenario))
 
 
 def test_saved_failures_are_replayed_first(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kvaudit.explore.canonical import Form, Symmetries, canonical
 from kvaudit.explore.moves import moves, sequence_ids
-from kvaudit.explore.subject import operation
 from kvaudit.protocol import Allocate
+from kvaudit.rulings import own_step
 from kvspec.ledger import Ledger, empty_ledger
 from kvspec.operations import OutOfBlocks
 
@@ -24,7 +24,7 @@ def reachable(num_blocks: int, block_size: int, symmetries: Symmetries, cache: b
                 if isinstance(op, Allocate) and len(op.tokens) > num_blocks * block_size:
                     continue  # refused
                 try:
-                    after = operation(ledger, op).after
+                    after = own_step(ledger, op).after
                 except OutOfBlocks:
                     continue
                 form = canonical(after, symmetries)

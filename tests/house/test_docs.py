@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib.util
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +16,8 @@ from types import ModuleType
 
 import pytest
 
+from audit.auditing import environment_with_mark
+from house.harness_page import follow, is_shown
 from kvaudit.profiles import SEED
 from kvaudit.report import CONFORMS, VIOLATION, Report
 from kvaudit.runner import Audit, Options
@@ -20,7 +25,7 @@ from kvaudit.targets import TargetSpec
 
 REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs"
-PAGES = sorted([*REPOSITORY.glob("*.md"), *DOCS.glob("*.md")])
+PAGES = sorted([*REPOSITORY.glob("*.md"), *DOCS.glob("*.md"), REPOSITORY / "examples" / "README.md"])
 
 
 def generator() -> ModuleType:
@@ -91,7 +96,45 @@ def test_the_quickstart_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "I3" in {finding.obligation for finding in found.findings}
 
 
-# --- the protocol --------------------------------------------------------------------------------------------
+# --- the protocol, and a harness -----------------------------------------------------------------------------
+
+
+def test_a_harness_grows_as_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    page = (DOCS / "harness.md").read_text(encoding="utf-8")
+    manager, *_ = blocks_of("quickstart.md", "python")
+
+    def run(command: str) -> str:
+        _, *arguments = shlex.split(command)
+        words = [sys.executable, "-m", "kvaudit", *arguments]
+        done = subprocess.run(
+            words, cwd=tmp_path, env=environment_with_mark(), capture_output=True, text=True, timeout=60
+        )
+        assert done.stderr == ""
+        return done.stdout
+
+    ran, program = follow(page, manager, tmp_path, run)
+    assert len(ran) == page.count("$ kvaudit smoke ") >= 12
+    for command, shown, printed in ran:
+        assert is_shown(shown, printed), f"{command} prints\n{printed}"
+    whole = blocks_of("harness.md", "python")[-1]
+    assert ast.dump(ast.parse(program)) == ast.dump(ast.parse(whole))
+
+
+def test_a_page_that_shows_something_else_is_found_out() -> None:
+    assert is_shown("[...]\nb\n[...]\nd", "a\nb\nc\nd")
+    assert is_shown("a[...]d", "a\nb\nc\nd")
+    assert not is_shown("[...]\nb\n[...]\ne", "a\nb\nc\nd")
+    assert not is_shown("b\nc\nd", "a\nb\nc\nd")
+
+
+def test_the_audit_finds_what_the_page_says(tmp_path: Path) -> None:
+    manager, *_ = blocks_of("quickstart.md", "python")
+    (tmp_path / "blocks.py").write_text(manager, encoding="utf-8")
+    (tmp_path / "harness.py").write_text(blocks_of("harness.md", "python")[-1], encoding="utf-8")
+    report = audited_program(tmp_path / "harness.py")
+    assert report.exit_code == VIOLATION
+    assert "K1" in {finding.obligation for finding in report.findings}
 
 
 def test_the_exchange_is_what_kvblocks_says() -> None:
@@ -108,12 +151,15 @@ def test_the_program_conforms(tmp_path: Path) -> None:
     code, _, fix, _ = blocks_of("quickstart.md", "python")
     fixed = re.sub(r"    def _take.*?\n(?=\n    def )", lambda _: fix, code, flags=re.DOTALL)
     (tmp_path / "blocks.py").write_text(fixed, encoding="utf-8")
-    [program] = blocks_of("protocol.md", "python")
-    (tmp_path / "serve_blocks.py").write_text(program, encoding="utf-8")
-    spec = TargetSpec(f"cmd:{sys.executable} {tmp_path / 'serve_blocks.py'}")
+    program = blocks_of("harness.md", "python")[-1]
+    (tmp_path / "harness.py").write_text(program, encoding="utf-8")
+    assert audited_program(tmp_path / "harness.py").exit_code == CONFORMS
+
+
+def audited_program(path: Path) -> Report:
+    spec = TargetSpec(f"cmd:{shlex.join([sys.executable, str(path)])}")
     target = spec.start()
     try:
-        report = Audit(target, spec, SEED, Options(max_steps=1_000), lambda event: None).run()
+        return Audit(target, spec, SEED, Options(max_steps=1_000), lambda event: None).run()
     finally:
         target.close()
-    assert report.exit_code == CONFORMS

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvaudit.explore.moves import moves, sequence_ids
-from kvaudit.explore.subject import operation
+from kvaudit.rulings import own_step
 from kvproofs.invariants import STRUCTURAL
 from kvspec.identity import Identity, identity
 from kvspec.ledger import Ledger, empty_ledger
@@ -61,7 +61,7 @@ def strides(place: Place) -> Iterator[Stride]:
     spare = [seq for seq in sequence_ids(ledger.num_blocks) if seq not in ledger.sequences][:1]
     for op in moves(ledger, spare):
         try:
-            step = operation(ledger, op)
+            step = own_step(ledger, op)
         except OutOfBlocks:
             yield Stride(op, ledger, ledger, True, None)
         else:

@@ -9,8 +9,8 @@ from typing import Any
 
 from kvaudit.explore.canonical import Symmetries, canonical
 from kvaudit.explore.moves import moves, sequence_ids
-from kvaudit.explore.subject import operation
 from kvaudit.protocol import Allocate, Append, Free, Mutation
+from kvaudit.rulings import own_step
 from kvblocks import BlockManager
 from kvblocks.manager import Observation
 from kvproofs.state import StrategyError
@@ -45,7 +45,7 @@ def reached(num_blocks: int, block_size: int, cache: bool) -> Iterator[Place]:
             spare = [seq for seq in sequence_ids(num_blocks) if seq not in place.ledger.sequences][:1]
             for op in moves(place.ledger, spare):
                 try:
-                    after = operation(place.ledger, op).after
+                    after = own_step(place.ledger, op).after
                 except OutOfBlocks:
                     continue
                 form = canonical(after, everything_alike)
@@ -59,7 +59,7 @@ def played(num_blocks: int, block_size: int, program: Iterable[Mutation]) -> Pla
     """The state after a program that is never refused."""
     place = Place(empty_ledger(num_blocks, block_size), {})
     for op in program:
-        after = operation(place.ledger, op).after
+        after = own_step(place.ledger, op).after
         place = Place(after, _written(place.memory, after, op))
     return place
 

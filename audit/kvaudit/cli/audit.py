@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from kvaudit.cli.console import JsonFile, say, started
+from kvaudit.cli.console import JsonFile, ReportFolder, say, started
 from kvaudit.cli.options import (
     FAILURES,
     BlackBox,
@@ -18,6 +18,7 @@ from kvaudit.cli.options import (
     Misuse,
     Profile,
     Refusal,
+    Report,
     Source,
     Target,
     Timeout,
@@ -44,6 +45,7 @@ def run(
     stop_at_first: Annotated[bool, typer.Option("-x", "--exitfirst", help="Stop at the first finding.")] = False,
     misuse: Misuse = False,
     json: Json = None,
+    report: Report = None,
     failures: Failures = FAILURES,
     refusal: Refusal = [],  # noqa: B006 (typer copies it)
     isolate: Isolate = False,
@@ -58,14 +60,16 @@ def run(
     if max_steps is None and max_time is None:
         max_steps = DEFAULT_MAX_STEPS
     options = Options(seed, max_steps, max_time, stop_at_first, misuse, failures)
+    folder = ReportFolder(report)
     with (
         JsonFile(json) as file,
         started(spec, profile, stderr=file.is_stdout) as (manager, rules, console),
         Terminal(console) as terminal,
     ):
-        report = Audit(manager, spec, rules, options, terminal).run()
-        file.write(report)
-    raise typer.Exit(report.exit_code)
+        result = Audit(manager, spec, rules, options, terminal).run()
+        file.write(result)
+        folder.write(result, console)
+    raise typer.Exit(result.exit_code)
 
 
 def explore(
@@ -85,6 +89,7 @@ def explore(
     ] = [],  # noqa: B006
     misuse: Misuse = False,
     json: Json = None,
+    report: Report = None,
     failures: Failures = FAILURES,
     source: Source = None,
     profile: Profile = None,
@@ -104,6 +109,7 @@ def explore(
             raise UsageError(f"--without {name}: there are {', '.join(ASSUMED)}")
     spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout)
     options = Options(depth, frozenset(without), processes, max_time, misuse, failures)
+    folder = ReportFolder(report)
     with (
         JsonFile(json) as file,
         started(spec, profile, stderr=file.is_stdout) as (manager, rules, console),
@@ -114,6 +120,7 @@ def explore(
         explored = explore_pools(job, pools(blocks, block_size, smaller=smaller), terminal.pool, terminal.finding)
         terminal.end(explored)
         file.write(explored)
+        folder.write(explored, console)
     raise typer.Exit(explored.exit_code)
 
 

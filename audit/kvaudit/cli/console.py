@@ -6,7 +6,8 @@ import contextlib
 import io
 import sys
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import typer
@@ -17,7 +18,11 @@ from kvaudit.errors import UsageError
 from kvaudit.profiles import Profile
 from kvaudit.targets import Target, TargetSpec, profile_named
 
-_INTERRUPTED = 130
+if TYPE_CHECKING:
+    from kvaudit.explore.report import Explored
+    from kvaudit.report import Finding, Report
+
+INTERRUPTED = 130
 """Exit code of a shell's command that Ctrl-C has ended."""
 
 
@@ -59,6 +64,38 @@ class JsonFile:
             self._file.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
+class ReportFolder:
+    """The folder of `--report`, made before the work begins: a wrong path is to be told at once."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._is_written = False
+        try:
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--report {folder}: {error.strerror}; name a folder, it is made if need be") from None
+
+    def write(self, result: Report | Explored | Finding, console: Console) -> None:
+        """Write the page, if one was asked for, and say where it is."""
+        if self._folder is None:
+            return
+        from kvaudit.pictures.page import FILE, page  # a template engine, which most runs do without
+
+        path = self._folder / FILE
+        try:
+            path.write_text(page(result), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--report {self._folder}: {FILE} cannot be written: {error.strerror}") from None
+        self._is_written = True
+        console.print(f"the report is in {path}", markup=False, highlight=False, soft_wrap=True)
+
+    def close(self, console: Console) -> None:
+        """Say so if a page was asked for, and there was nothing to write."""
+        if self._folder is not None and not self._is_written:
+            console.print("no report is written: there is no failure to picture", markup=False, highlight=False)
+
+
 @contextlib.contextmanager
 def started(
     spec: TargetSpec, profile: str | None, *, stderr: bool = False
@@ -77,20 +114,20 @@ def started(
 @contextlib.contextmanager
 def _muffled() -> Iterator[Console]:
     """A console on standard output, from which the target's own prints are kept away."""
-    console = _Console(file=sys.stdout)
+    console = PipedConsole(file=sys.stdout)
     printed = _Printed()
     try:
         with contextlib.redirect_stdout(printed):
             yield console
     except KeyboardInterrupt:  # an audit that has begun ends with its report instead
         say("error", "interrupted before the audit had begun")
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
     finally:
         if printed.lines:
             say("note", f"the target printed {printed.lines:,} lines to standard output, first: {printed.first!r:.80}")
 
 
-class _Console(Console):
+class PipedConsole(Console):
     """A console whose reader may go away (`| head`): `main` ends the command then."""
 
     def on_broken_pipe(self) -> None:

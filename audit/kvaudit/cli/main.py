@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from kvaudit import __version__
-from kvaudit.cli import audit, reference, traces
+from kvaudit.cli import audit, reference, smoke, traces
 from kvaudit.cli.console import say
-from kvaudit.errors import TargetError, UsageError
+from kvaudit.errors import BrokenProtocol, TargetError, UsageError
 from kvaudit.report import USAGE
 
 app = typer.Typer(
@@ -37,12 +37,18 @@ for _command in (
     audit.run,
     audit.explore,
     audit.fetch,
+    smoke.smoke,
     traces.replay,
+    traces.check,
+    traces.shrink,
+    traces.anonymise,
     reference.matrix,
     reference.obligations,
     reference.protocol,
+    reference.schema,
 ):
     app.command()(_command)
+app.add_typer(traces.export, name="export")
 
 
 def main() -> None:
@@ -51,6 +57,8 @@ def main() -> None:
         app()
     except (UsageError, TargetError) as error:
         say("error", str(error))
+        if isinstance(error, BrokenProtocol):
+            say("note", "kvaudit smoke TARGET shows every line that is said, and which step it is that goes wrong")
         sys.exit(USAGE)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes at exit

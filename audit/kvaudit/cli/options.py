@@ -38,6 +38,12 @@ Json = Annotated[
     str | None,
     typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is standard output.", show_default=False),
 ]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        "--report", metavar="DIR", help="Write report.html there, with a picture of each failure.", show_default=False
+    ),
+]
 Failures = Annotated[
     Path, typer.Option("--failures", metavar="DIR", help="Where failures are saved, and replayed from at the next run.")
 ]

@@ -60,3 +60,19 @@ def protocol(
         print(msgspec.json.format(msgspec.json.encode(wire.schema()), indent=2).decode())
     else:
         print(wire.__doc__)
+
+
+def schema(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="FORMAT",
+            help="trace, vector, report, exploration, check, evidence, matrix, or protocol.",
+            show_default=False,
+        ),
+    ],
+) -> None:
+    """Show the JSON Schema of a format."""
+    from kvaudit.schemas import schema as schema_of
+
+    print(msgspec.json.format(msgspec.json.encode(schema_of(name)), indent=2).decode())

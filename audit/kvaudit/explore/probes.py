@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kvaudit import words
 from kvaudit.breach import Breach
+from kvaudit.concerned import room
 from kvaudit.protocol import (
     Call,
     CanAllocate,
@@ -45,25 +46,29 @@ def wrong_read(ledger: Ledger, program: Sequence[Operation], outcomes: Sequence[
     if first != last:
         return Breach("O11", f"reads change what is read next: {words.outcomes_differ(first, last)}")
     if first.num_free_blocks is not None and first.num_free_blocks != ledger.num_free_blocks:
-        return Breach("I8", f"num_free_blocks is to be {ledger.num_free_blocks}, not {first.num_free_blocks!r}")
+        what = f"num_free_blocks is to be {ledger.num_free_blocks}, not {first.num_free_blocks!r}"
+        return Breach("I8", what, room(ledger))
     for seq, record in ledger.sequences.items():
         table, cached = (first.tables or {}).get(str(seq)), (first.cached or {}).get(str(seq))
         if first.tables is not None and (not isinstance(table, (list, tuple)) or tuple(table) != record.table):
-            return Breach("O5", f"the table of {seq!r} is to be {list(record.table)}, not {words.short(table)}")
+            what = f"the table of {seq!r} is to be {list(record.table)}, not {words.short(table)}"
+            return Breach("O5", what, record.table)
         if first.cached is not None and (type(cached) is not int or cached != record.num_cached_tokens):
             due = record.num_cached_tokens
-            return Breach("O4", f"num_cached_tokens of {seq!r} is to be {due}, not {words.short(cached)}")
+            what = f"num_cached_tokens of {seq!r} is to be {due}, not {words.short(cached)}"
+            return Breach("O4", what, record.table)
     for read, outcome in zip(program, outcomes, strict=True):
         if isinstance(read, Slot):
             slot = operations.slot(ledger, read.seq, read.pos)
             if not isinstance(outcome, Returned) or type(outcome.value) is not int or outcome.value != slot:
-                return Breach("O5", f"slot({read.seq!r}, {read.pos}) is to be {slot}, not {_said(outcome)}")
+                what = f"slot({read.seq!r}, {read.pos}) is to be {slot}, not {_said(outcome)}"
+                return Breach("O5", what, (slot // ledger.block_size,))
         elif isinstance(read, CanAllocate):
             fits = operations.can_allocate(ledger, read.num_tokens)
             if not isinstance(outcome, Returned) or outcome.value is not fits:
                 free = words.count(ledger.num_free_blocks, "block")
                 what = f"can_allocate({read.num_tokens}) is to be {fits}, not {_said(outcome)}: {free} free"
-                return Breach("O3", what)
+                return Breach("O3", what, room(ledger))
     return None
 
 

@@ -15,6 +15,7 @@ from kvaudit import words
 from kvaudit.api import ApiTarget
 from kvaudit.choices import Appended, Illegal, ReadOff, block_list
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Refused, State
+from kvaudit.rulings import own_step
 from kvspec import operations
 from kvspec.identity import Identity
 from kvspec.ledger import Change, Ledger, Sequence
@@ -187,7 +188,7 @@ class Subject:
 
     def _refused(self, manager: Any, ledger: Ledger, snapshot: Snapshot, op: Mutation) -> Result:
         try:
-            operation(ledger, op)
+            own_step(ledger, op)
         except OutOfBlocks:
             pass
         else:
@@ -207,7 +208,7 @@ class Subject:
 
     def _due(self, manager: Any, ledger: Ledger, op: Mutation, answer: Any) -> Step:
         """What the specification does, on the target's choices where it leaves any."""
-        step = operation(ledger, op)
+        step = own_step(ledger, op)
         if step.result == answer or self._variants.free_list == "fifo":
             return step
         if type(op) is Allocate:
@@ -267,15 +268,6 @@ class Subject:
         lists = [*map(id, tables.values()), *map(id, tokens.values()), *map(id, hashes.values())]
         if len(set(lists)) != len(lists):
             raise Unfit("two of its records are one list, which a restored state would not show")
-
-
-def operation(ledger: Ledger, op: Mutation) -> Step:
-    """What the specification does. Raises OutOfBlocks."""
-    if type(op) is Allocate:
-        return operations.allocate(ledger, op.seq, op.tokens)
-    if type(op) is Append:
-        return operations.append_slot(ledger, op.seq, op.token)
-    return operations.free(ledger, op.seq)
 
 
 # --- renaming ----------------------------------------------------------------------------------------------

@@ -1,0 +1,81 @@
+"""Renames what a trace tells of users: token ids and the ids of sequences.
+
+The new names are numbers in the order of first appearance: equal stay equal, different stay different, and the
+numbers say nothing else. So nobody goes back to the prompts who does not hold the trace itself, and the specification,
+which knows ids and tokens only by equality, says the same of both traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from kvaudit import words
+from kvaudit.protocol import Allocate, Append, Mutation
+from kvaudit.saved_ledger import SavedLedger
+from kvaudit.trace import Answer, TraceHeader, TraceLine
+
+_LEFT_OUT = "(left out)"
+
+
+class Names:
+    """Numbers for the tokens and the sequences of one trace. Memory: what differs among them."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[int, int] = {}
+        self._seqs: dict[str, str] = {}
+
+    def header(self, header: TraceHeader) -> TraceHeader:
+        """The header with its ledger renamed. Take it first: its ids and tokens get the first numbers."""
+        return msgspec.structs.replace(header, ledger=self._ledger(header.ledger) if header.ledger else None)
+
+    def line(self, line: TraceLine) -> TraceLine:
+        """The next line, renamed."""
+        return msgspec.structs.replace(
+            line,
+            operation=self._operation(line.operation),
+            expected=_without_texts(line.expected),
+            came=_without_texts(line.came),
+        )
+
+    @property
+    def summary(self) -> str:
+        """How much was renamed."""
+        return f"{words.count(len(self._tokens), 'token')} and {words.count(len(self._seqs), 'sequence')} renamed"
+
+    def _operation(self, operation: Mutation) -> Mutation:
+        seq = self._seq(operation.seq)
+        if isinstance(operation, Allocate):
+            return Allocate(seq, self._all(operation.tokens))
+        if isinstance(operation, Append):
+            return Append(seq, self._token(operation.token))
+        return msgspec.structs.replace(operation, seq=seq)
+
+    def _ledger(self, saved: SavedLedger) -> SavedLedger:
+        return msgspec.structs.replace(
+            saved,
+            contents=tuple(
+                msgspec.structs.replace(content, tokens=self._all(content.tokens)) for content in saved.contents
+            ),
+            sequences={
+                self._seq(seq): msgspec.structs.replace(record, tokens=self._all(record.tokens))
+                for seq, record in saved.sequences.items()
+            },
+        )
+
+    def _all(self, tokens: Iterable[int]) -> tuple[int, ...]:
+        return tuple(map(self._token, tokens))
+
+    def _token(self, token: int) -> int:
+        return self._tokens.setdefault(token, len(self._tokens))
+
+    def _seq(self, seq: str) -> str:
+        return self._seqs.setdefault(seq, f"s{len(self._seqs)}")
+
+
+def _without_texts(answer: Answer | None) -> Answer | None:
+    """The message of an exception and a strange answer may quote a prompt; the class of an exception does not."""
+    if answer is None or not answer.other:
+        return answer
+    return msgspec.structs.replace(answer, other=_LEFT_OUT)

@@ -1,0 +1,43 @@
+"""What no line of a trace can say, whatever the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kvaudit.errors import UsageError
+from kvaudit.protocol import Allocate, Append, Mutation
+
+if TYPE_CHECKING:
+    from kvaudit.trace import Answer
+
+MAX_TOKEN = 2**32 - 1
+
+
+def check_line(operation: Mutation, answers: Iterable[Answer | None], where: str) -> None:
+    """Raises UsageError for an operation that no caller may make, and for an answer that it cannot get."""
+    if not operation.seq:
+        raise UsageError(f"{where}: the id of a sequence has at least one character")
+    tokens: tuple[int, ...] = ()
+    if isinstance(operation, Allocate):
+        tokens = operation.tokens
+        if not tokens:
+            raise UsageError(f"{where}: a prompt has at least one token")
+    elif isinstance(operation, Append):
+        tokens = (operation.token,)
+    if tokens and (min(tokens) < 0 or max(tokens) > MAX_TOKEN):
+        wrong = next(token for token in tokens if not 0 <= token <= MAX_TOKEN)
+        raise UsageError(f"{where}: {wrong} is no token id: they are integers in 0 .. 2^32-1")
+    for answer in answers:
+        if answer is not None:
+            _check_answer(operation, answer, where)
+
+
+def _check_answer(operation: Mutation, answer: Answer, where: str) -> None:
+    kind = type(operation).__name__.lower()
+    completed = answer.outcome == "completed"
+    possible = {"allocate": ("table", "num_cached_tokens"), "append": ("slot",)}.get(kind, ()) if completed else ()
+    for name in ("table", "slot", "num_cached_tokens"):
+        if name not in possible and getattr(answer, name) is not None:
+            what = kind if completed else f"{kind} that was {answer.outcome}"
+            raise UsageError(f"{where}: the answer to {what} has no {name}")

@@ -1,0 +1,1 @@
+"""Conformance vectors: step programs with refusals and expected answers, for implementers in any language."""

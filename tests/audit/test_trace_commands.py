@@ -1,0 +1,154 @@
+"""`kvaudit shrink` and `kvaudit anonymise`: what they write, and what they say where they cannot."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Hashable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit.auditing import kvaudit, target_of
+from audit.test_malformed_traces import MIDLIFE
+from kvaudit.anonymise import Names
+from kvaudit.errors import UsageError
+from kvaudit.execution import Scenario
+from kvaudit.minimise import minimise
+from kvaudit.profiles import SEED
+from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvaudit.trace import FORMAT, Answer, TraceHeader, TraceLine, lines_of, read_lines, write_trace
+from kvblocks import BlockManager
+from mutants import pool
+
+POOL = Pool(3, 2)
+LONG = (
+    Allocate("first", (1, 2, 3, 4, 5)),
+    Allocate("second", (9, 9)),
+    Append("first", 6),
+    Free("first"),
+    Allocate("third", (7,) * 6),
+    Free("third"),
+    Allocate("third", (1, 2, 3)),
+    Free("third"),
+)
+
+
+def save(folder: Path, obligation: str = "", target: str = "kvblocks") -> None:
+    write_trace(
+        folder / "t.jsonl", TraceHeader(FORMAT, POOL, target, "seed", obligation), lines_of(Scenario(POOL, LONG))
+    )
+
+
+def test_shrink_writes_a_trace_that_still_fails(tmp_path: Path) -> None:
+    target = f"{inspect.getfile(pool)}:KeepsMappingOnEviction"
+    save(tmp_path, "K1", target)
+    said = kvaudit("shrink", "t.jsonl", "--black-box", cwd=tmp_path)
+    assert (said.code, said.out) == (0, "t.small.jsonl: K1 in 5 operations instead of 8\n")
+    header, lines = read_lines(tmp_path / "t.small.jsonl")
+    assert (header.target, header.obligation, header.steps) == (target, "K1", 5)
+    assert [line.differs for line in lines] == [False] * 4 + [True]
+    assert kvaudit("replay", "t.small.jsonl", "--black-box", cwd=tmp_path).code == 1
+    assert kvaudit("replay", "t.small.jsonl", "--target", "kvblocks", cwd=tmp_path).code == 0
+
+    said = kvaudit("shrink", "t.jsonl", "-o", "in/a/folder.jsonl", cwd=tmp_path)
+    assert said.code == 0
+    assert "when it was saved it violated K1; on" in said.out and "see --black-box" in said.out
+    assert "folder.jsonl: I3 in 3 operations instead of 8" in said.out
+    assert read_lines(tmp_path / "in" / "a" / "folder.jsonl")[0].obligation == "I3"
+
+
+def test_there_is_nothing_to_shrink(tmp_path: Path) -> None:
+    save(tmp_path)
+    said = kvaudit("shrink", "t.jsonl", cwd=tmp_path)
+    assert said.code == 2
+    assert "the trace violates nothing on kvblocks: there is nothing to shrink" in said.all
+    assert not (tmp_path / "t.small.jsonl").exists()
+
+
+def test_a_trace_of_no_target(tmp_path: Path) -> None:
+    save(tmp_path, target="")
+    for command in ("replay", "shrink"):
+        said = kvaudit(command, "t.jsonl", cwd=tmp_path)
+        assert said.code == 2 and "the trace names no target to play it on: give one with --target" in said.all
+        assert kvaudit(command, "t.jsonl", "--target", "kvblocks", cwd=tmp_path).code != 1
+
+
+def test_a_failure_that_comes_and_goes() -> None:
+    made = []
+
+    class Once(BlockManager):
+        """Only the first manager of the process is wrong."""
+
+        def free(self, seq_id: Hashable) -> None:
+            made.append(self) if self not in made else None
+            if made[0] is self:
+                raise RuntimeError("once")
+            super().free(seq_id)
+
+    header, target = TraceHeader(FORMAT, POOL, "x:y", "seed"), target_of(Once)
+    with pytest.raises(UsageError, match="the same program on a fresh pool goes otherwise on Once"):
+        minimise(target, SEED, header, Scenario(POOL, LONG), lambda plays, operations: None)
+
+
+_tokens = st.integers(0, 2**32 - 1)
+_operations: st.SearchStrategy[Mutation] = st.one_of(
+    st.builds(Allocate, st.text(min_size=1), st.lists(_tokens, min_size=1).map(tuple)),
+    st.builds(Append, st.text(min_size=1), _tokens),
+    st.builds(Free, st.text(min_size=1)),
+)
+
+
+def tokens_of(operation: Mutation) -> tuple[int, ...]:
+    if isinstance(operation, Allocate):
+        return operation.tokens
+    return (operation.token,) if isinstance(operation, Append) else ()
+
+
+@given(st.lists(_operations))
+def test_names_are_injective_and_say_nothing_else(program: list[Mutation]) -> None:
+    names = Names()
+    renamed = [names.line(line).operation for line in lines_of(Scenario(POOL, tuple(program)))]
+    for before, after in (
+        ([op.seq for op in program], [op.seq for op in renamed]),
+        ([t for op in program for t in tokens_of(op)], [t for op in renamed for t in tokens_of(op)]),
+    ):
+        assert len(before) == len(after)
+        assert len(set(zip(before, after, strict=True))) == len(set(before)) == len(set(after))
+    again = Names()
+    assert [
+        again.line(TraceLine(1, op)).operation for op in renamed
+    ] == renamed  # a fixed point: only the shape is left
+
+
+def test_no_text_of_the_users_is_left(tmp_path: Path) -> None:
+    secret = 123_456_789
+    lines = [
+        TraceLine(1, Allocate("mrs. smith", (secret, 2)), came=Answer("completed", table=(0,), num_free_blocks=3)),
+        TraceLine(2, Append("mrs. smith", 3), came=Answer("raised", error="ValueError", other="smith said 123456789")),
+    ]
+    write_trace(tmp_path / "t.jsonl", TraceHeader(FORMAT, POOL, "a server", "seed"), lines)
+    said = kvaudit("anonymise", "t.jsonl", cwd=tmp_path)
+    assert (said.code, said.out) == (0, "t.anonymous.jsonl: 3 tokens and 1 sequence renamed\n")
+    text = (tmp_path / "t.anonymous.jsonl").read_text()
+    assert "smith" not in text and str(secret) not in text
+    assert [json.loads(line)["came"].get("error", "") for line in text.splitlines()[1:]] == ["", "ValueError"]
+    said = kvaudit("anonymise", "t.jsonl", "-o", "t.jsonl", cwd=tmp_path)
+    assert said.code == 2 and "t.jsonl is the trace itself: give another file" in said.err
+
+
+def test_a_ledger_in_mid_life_is_renamed_with_its_operations(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_bytes(MIDLIFE)
+    assert kvaudit("anonymise", "t.jsonl", cwd=tmp_path).code == 0
+    before, after = (kvaudit("check", name, cwd=tmp_path) for name in ("t.jsonl", "t.anonymous.jsonl"))
+    assert before.code == after.code == 3  # it holds no allocate that completed
+    assert "inconclusive: K1 is not observable" in before.out and "inconclusive: K1 is not observable" in after.out
+    assert "4294967295" in MIDLIFE.decode() and "4294967295" not in (tmp_path / "t.anonymous.jsonl").read_text()
+
+
+@pytest.mark.parametrize("command", ["check", "shrink", "anonymise", "replay"])
+def test_help_names_the_trace(command: str, tmp_path: Path) -> None:
+    said = kvaudit(command, "--help", cwd=tmp_path)
+    assert said.code == 0 and "TRACE" in said.out
