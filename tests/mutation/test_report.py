@@ -1,12 +1,14 @@
-"""What is said of a campaign is checked, and every complaint can come up."""
+"""What is said of a campaign is checked, and every complaint can come up; the committed results are current."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from mutation.generator import UNCHANGED
-from mutation.report import Campaign, Reasons, Result, Row, complaints, rows
-from mutation.verdict import KILLED, SURVIVED, UNFINISHED, UNSUPPORTED, Verdict
+from mutation.generator import UNCHANGED, generated
+from mutation.planted import planted
+from mutation.report import Campaign, Reasons, Result, Row, committed, complaints, digest_of_text, reasons, rows
+from mutation.verdict import KILLED, SURVIVED, UNFINISHED, UNSUPPORTED, Mutant, Verdict
 
 NONE = Reasons({}, {}, {})
 
@@ -58,3 +60,12 @@ def test_the_table_counts_what_is_not_equivalent() -> None:
     campaign = Campaign("", [SEEN, ALIVE, HIDDEN, result("unsupported", UNSUPPORTED, tests=SURVIVED)])
     [row] = [row for row in rows(campaign, Reasons({"alive": ""}, {}, {})) if row.kind == "delete"]
     assert row == Row("delete", 4, 1, proof=2, search=2, tests=1, together=3)
+
+
+def test_what_is_committed_is_current() -> None:
+    campaign = committed()
+    assert campaign.text == digest_of_text(), "kvblocks has changed: PYTHONPATH=tests python -m mutation -j 2"
+    every: list[Mutant] = [*generated(), *planted(), UNCHANGED]
+    assert [found.id for found in campaign.results] == [mutant.id for mutant in every]
+    assert complaints(campaign, reasons()) == []
+    assert msgspec.json.decode(msgspec.json.encode(campaign), type=Campaign) == campaign
