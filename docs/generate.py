@@ -1,4 +1,4 @@
-"""Writes the pages that repeat a registry or a result: docs/obligations.md, docs/goals.md and docs/assurance.md.
+"""Writes the pages that repeat a registry or a result: obligations.md, goals.md, assurance.md and mutation.md.
 
     python docs/generate.py
 
@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from kvaudit import words
@@ -54,7 +55,21 @@ runs every kind of evidence and shows the matrix of today.
 
 def pages() -> dict[str, str]:
     """The generated pages by file name."""
-    return {"obligations.md": obligations_page(), "goals.md": goals_page(), "assurance.md": assurance_page()}
+    return {
+        "obligations.md": obligations_page(),
+        "goals.md": goals_page(),
+        "assurance.md": assurance_page(),
+        "mutation.md": mutation_page(),
+    }
+
+
+def mutation_page() -> str:
+    """The results of the last mutation campaign, which lives among the tests."""
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    from mutation.page import page
+    from mutation.report import committed, reasons
+
+    return page(committed(), reasons())
 
 
 def obligations_page() -> str:

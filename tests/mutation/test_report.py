@@ -1,17 +1,19 @@
-"""What is said of a campaign is checked, and every complaint can come up."""
+"""What is said of a campaign is checked, and every complaint can come up; the committed results are current."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from kvaudit.evidence import Cell
 from kvspec.obligations import OBLIGATIONS
 from mutants import MUTANTS
 from mutation.evidence import evidence_of
-from mutation.generator import UNCHANGED
+from mutation.generator import UNCHANGED, generated
 from mutation.planted import KIND as PLANTED
-from mutation.report import Campaign, Reasons, Result, Row, complaints, rows
-from mutation.verdict import KILLED, SURVIVED, UNFINISHED, UNSUPPORTED, Verdict
+from mutation.planted import planted
+from mutation.report import Campaign, Reasons, Result, Row, committed, complaints, digest_of_text, reasons, rows
+from mutation.verdict import KILLED, SURVIVED, UNFINISHED, UNSUPPORTED, Mutant, Verdict
 
 NONE = Reasons({}, {}, {})
 
@@ -72,3 +74,12 @@ def test_planted_bugs_are_evidence() -> None:
     assert evidence.cells["O3"] == Cell(True, {"bugs": 3, "by proof": 0, "by search": 3, "by tests": 3})
     alive = [*bugs[:-1], result(bugs[-1].id, UNSUPPORTED, SURVIVED, SURVIVED, kind=PLANTED)]
     assert not evidence_of(Campaign("", alive)).cells[MUTANTS[-1].names[0]].holds
+
+
+def test_what_is_committed_is_current() -> None:
+    campaign = committed()
+    assert campaign.text == digest_of_text(), "kvblocks has changed: PYTHONPATH=tests python -m mutation -j 2"
+    every: list[Mutant] = [*generated(), *planted(), UNCHANGED]
+    assert [found.id for found in campaign.results] == [mutant.id for mutant in every]
+    assert complaints(campaign, reasons()) == []
+    assert msgspec.json.decode(msgspec.json.encode(campaign), type=Campaign) == campaign
