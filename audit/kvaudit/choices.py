@@ -69,11 +69,13 @@ class ReadOff:
         """The rest of the table."""
         new = self._table[len(hits) :]
         breaches: list[Breach] = []
-        for i, block in enumerate(new, start=len(hits)):
-            if block in self._table[:i]:
+        seen = set(self._table[: len(hits)])
+        for block in new:
+            if block in seen:
                 breaches.append(Breach("I8", f"block {block} stands twice in the table", (block,)))
             elif ledger.ref[block]:
                 breaches += in_use(ledger, block)
+            seen.add(block)
         breaches = breaches or out_of_order(ledger, new, hits, self._variants)
         if breaches:
             raise Illegal(breaches)

@@ -24,6 +24,21 @@ def live(ledger: Ledger) -> Ledger:
     return cast(Ledger, _Live(ledger))
 
 
+def snapshot(ledger: Ledger) -> Ledger:
+    """An immutable copy of a ledger, a live one as a rule. O(pool + sequences)."""
+    return Ledger(
+        num_blocks=ledger.num_blocks,
+        block_size=ledger.block_size,
+        enable_prefix_cache=ledger.enable_prefix_cache,
+        free=tuple(ledger.free),
+        evictable=tuple(ledger.evictable),
+        ref=tuple(ledger.ref),
+        block_hash=tuple(ledger.block_hash),
+        hash_to_block=dict(ledger.hash_to_block),
+        sequences=dict(ledger.sequences),
+    )
+
+
 class _Live:
     """The attributes of a Ledger, and the books in which operations write."""
 
