@@ -176,8 +176,7 @@ def test_the_message_names_block_and_owner(tmp_path: Path) -> None:
 
 
 def test_warn_says_it_once_and_goes_on(tmp_path: Path) -> None:
-    front, bare = (pool.KeepsMappingOnEviction(2, 1) for _ in range(2))
-    front = guard(front, folder=tmp_path)
+    front, bare = guard(pool.KeepsMappingOnEviction(2, 1), folder=tmp_path), pool.KeepsMappingOnEviction(2, 1)
     with pytest.warns(ContractWarning, match="K1 is violated") as caught:
         assert [calls(front), calls(front)] == [calls(bare), calls(bare)]
     assert len(caught) == len(list(tmp_path.iterdir())) == 1
@@ -309,7 +308,6 @@ def test_after_an_interrupt_nothing_is_checked() -> None:
     with pytest.raises(KeyboardInterrupt):
         front.append_slot("a", 2)
     front.free("a")
-    front.free  # noqa: B018
     assert front.num_free_blocks == 2
 
 

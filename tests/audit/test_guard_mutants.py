@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from audit.auditing import target_of
 from audit.guarding import KNOWN, NEVER, violation
 from kvaudit.execution import play
-from kvaudit.guarding import ContractViolation
+from kvaudit.guarding import ContractViolation, wrapper
 from kvaudit.profiles import SEED
 from kvblocks import BlockManager
 from mutants import MUTANTS, Mutant
@@ -68,3 +70,11 @@ def test_a_full_check_sees_some_of_them_at_once(mutant: Mutant) -> None:
 def test_what_is_not_planted_is_not_found(every: int) -> None:
     for scenario in KNOWN:
         assert violation(BlockManager, scenario, every=every) is None
+
+
+def test_the_calls_are_checked_for_what_the_page_says() -> None:
+    """The names in the docstring of the wrapper are those that the calls alone come to."""
+    [table] = re.findall(r"called by these names:\n\n(.*?)\n\n", wrapper.__doc__ or "", re.DOTALL)
+    said = set(re.findall(r"\b[IOK]\d+", table)) - {"O10"}
+    seen = [found(mutant, every=NEVER) for mutant in LEGAL]
+    assert {name for violation in seen for name in (violation.obligation, *violation.also)} == said

@@ -22,8 +22,8 @@ from kvspec.operations import Draft
 from kvspec.policy import SEED
 from kvspec.variants import Variants
 
-NONE = -1
-"""Stands for a slot where the next token has none before a block is taken."""
+NONE: Any = object()
+"""Stands for the slot of a token that has none before a block is taken: equals no slot."""
 
 
 class Tail:
@@ -41,7 +41,7 @@ class Tail:
         self.start = length // size * size
         self.tokens = list(record.tokens[self.start :])
         self.edge = record.table[-1] * size + size - 1
-        self.next = NONE if length % size == 0 else record.table[-1] * size + length % size
+        self.next: Any = NONE if length % size == 0 else record.table[-1] * size + length % size
         self.chain: list[Identity] = []
         self.parent = record.chain[-1] if record.chain else None
 
@@ -52,7 +52,7 @@ class Lockstep:
     def __init__(self, pool: Pool, variants: Variants) -> None:
         self.pool = pool
         self.start = empty_ledger(pool.num_blocks, pool.block_size, pool.enable_prefix_cache)
-        self.ledger: Ledger = live(self.start)
+        self.ledger: Ledger = live(self.start, indexed=variants.duplicates == "keep all")
         self.tails: dict[Hashable, Tail] = {}
         self.num_free_blocks = pool.num_blocks
         self.variants = variants
@@ -64,7 +64,8 @@ class Lockstep:
         An append at the edge of a block costs O(blocks of its table), one that is refused or wrong O(its tokens).
         """
         refused = False
-        if not (isinstance(operation, Append) and self._is_right(operation, outcome)):
+        slot = outcome.value if isinstance(operation, Append) and isinstance(outcome, Returned) else None
+        if not (isinstance(operation, Append) and self.append(operation.seq, operation.token, slot)):
             if isinstance(operation, Append):
                 self._settle(operation.seq)
             refused, step, breaches = rule(self.ledger, operation, outcome, cached, self.variants, None)
@@ -97,24 +98,22 @@ class Lockstep:
         elif isinstance(outcome, Returned):
             self.tails[operation.seq] = Tail(self._sequences[operation.seq], self.pool.block_size)
 
-    def _is_right(self, op: Append, outcome: Outcome) -> bool:
-        """Whether an append is legal; then the ledger follows it. With False nothing has changed.
+    def append(self, seq: Hashable, token: int, slot: Any) -> bool:
+        """Whether this is a legal append to a live sequence, and the ledger follows it. With False nothing changed.
 
-        It says of an answer what `rule` says, and does what `kvspec.operations.append_slot` does: a test holds it to
-        that.
+        It says of a slot what `rule` says, and does what `kvspec.operations.append_slot` does: a test holds it to that.
         """
-        slot = outcome.value if isinstance(outcome, Returned) else None
         if type(slot) is not int or not 0 <= slot < self.pool.num_blocks * self.pool.block_size:
             return False
-        size, tail = self.pool.block_size, self.tails[op.seq]
-        if tail.next != NONE:
+        size, tail = self.pool.block_size, self.tails[seq]
+        if tail.next is not NONE:
             if slot != tail.next:
                 return False
-        elif slot % size or not self._takes(op.seq, slot // size):
+        elif slot % size or not self._takes(seq, slot // size):
             return False
         else:
             tail.edge = slot + size - 1
-        tail.tokens.append(op.token)
+        tail.tokens.append(token)
         tail.next = slot + 1
         if slot == tail.edge:
             tail.next = NONE
@@ -131,8 +130,9 @@ class Lockstep:
         except Illegal:
             return False
         Draft(self.ledger, policy).take(block)
-        record = self._sequences[seq]
-        self._sequences[seq] = record._replace(table=(*record.table, block))
+        table, tokens, chain, cached = self._sequences[seq]
+        self._sequences[seq] = Sequence((*table, block), tokens, chain, cached)
+        self.num_free_blocks -= 1
         return True
 
 

@@ -18,6 +18,7 @@ from kvaudit.guarding.reads import due, number, numbers
 from kvaudit.guarding.violation import ContractViolation, ContractWarning
 from kvaudit.profiles import PROFILES
 from kvaudit.protocol import Allocate, Mutation, Outcome, Pool, Refused, Returned
+from kvaudit.rulings import wrong_free_count
 from kvspec.live import snapshot
 
 Level = Literal["warn", "strict"]
@@ -67,6 +68,13 @@ class Watch:
             return
         cached = _answer(self.manager.num_cached_tokens, operation.seq) if is_allocate else None
         self._judge(operation, Returned(value), cached)
+
+    def miscounts(self, operation: Mutation, value: Any) -> None:
+        """An append was right, and the ledger has followed it, but `num_free_blocks` is wrong."""
+        free = self.num_free_blocks()
+        self.log.append(Call(operation, Returned(value), None, free))
+        breaches = wrong_free_count(operation, False, self.lockstep.num_free_blocks, free)
+        self._violated(breaches, words.call(operation))
 
     def raised(self, operation: Mutation, error: BaseException) -> None:
         """An operation ended in an exception, which goes on to the caller."""

@@ -1,18 +1,19 @@
 """The wrapper: a block manager as it is, each call of which is held to the specification.
 
-Checked at each call, in time that does not grow with the pool:
+Checked at each call, in time that does not grow with the pool, and called by these names:
 
-    allocate      O2 O4 O5 O6 O9 I5 I8 K1 K2    the answer, num_cached_tokens, and which blocks were hit and taken
-    append_slot   O2 O5 O6 I8 K1 K2             the slot, and at the edge of a block which one was taken
+    allocate      O2 O4 O5 O6 O9 I5 I8 K1 K2    the answer, num_cached_tokens, and which blocks are hit and taken
+    append_slot   O2 O5 O6 O9 I8 K1 K2          the slot, and at the edge of a block which one is taken
     free          O2
-    each of them  I1 I4 I8, or O1 of a refusal  num_free_blocks
-    misuse        O10                           an unknown or a live id, or an empty prompt, that gets through
-    reads         O3 O4 O5 O11                  slot, can_allocate, num_cached_tokens, block_table, num_free_blocks
+    all three     I1 I4 I8, O1 of a refusal     num_free_blocks
+    misuse        O10                           of an unknown id, a live id or an empty prompt, where it gets through
+    reads         O3 O4 O5 I8                   what the caller asks: can_allocate, num_cached_tokens, slot, block_table
 
-That the wrong blocks were registered, kept or forgotten (I2 I3 I6 I7 O7 O8) shows at these calls when it has
-consequences; at the full check every `every` operations, which compares all of `observe()` with the ledger that is
-due, it shows before. Not seen: the values of tokens in a call that completes (O10), and whatever is neither answered
-nor observed.
+Every so many operations, at the full check: everything that `observe()`, `block_table` and the counts show is compared
+with the ledger that is due, so that the others (I2 I3 I6 I7 O7 O8 O11) are seen as well, named after the structure that
+differs. Between two full checks, and where there is no `observe()`, they show when a wrong state has consequences.
+
+Not seen: misuse in the values of tokens or by reads, and whatever is neither answered nor observed.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def guard(
 
 def check_now(guarded: Guard) -> None:
     """A full check at once. O(pool + tokens)."""
-    object.__getattribute__(guarded, "_watch").full_check("a full check")
+    watch: Watch = getattr(guarded, "_Guard__watch")  # noqa: B009
+    watch.full_check("a full check")
 
 
 def _attribute(manager: Any, name: str, given: int | None) -> Any:
@@ -88,21 +90,22 @@ def _attribute(manager: Any, name: str, given: int | None) -> Any:
 class Guard:
     """A manager behind a guard. What is no operation or read of the API of the seed is the manager's own."""
 
-    __slots__ = ("_append", "_every", "_free_count", "_lockstep", "_log", "_tails", "_watch")
+    __slots__ = ("__append", "__every", "__lockstep", "__log", "__manager", "__tails", "__watch")
 
+    # Names with two underscores, since all others are the manager's.
     def __init__(self, watch: Watch) -> None:
         put = object.__setattr__
-        put(self, "_watch", watch)
-        put(self, "_append", watch.manager.append_slot)
-        put(self, "_free_count", watch.num_free_blocks)
-        put(self, "_lockstep", watch.lockstep)
-        put(self, "_tails", watch.lockstep.tails)
-        put(self, "_log", watch.log)
-        put(self, "_every", watch.every)
+        put(self, "_Guard__watch", watch)
+        put(self, "_Guard__append", watch.manager.append_slot)
+        put(self, "_Guard__manager", watch.manager)
+        put(self, "_Guard__lockstep", watch.lockstep)
+        put(self, "_Guard__tails", watch.lockstep.tails)
+        put(self, "_Guard__log", watch.log)
+        put(self, "_Guard__every", watch.every)
 
     def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> Any:
         """As the manager's. An iterator of tokens is read to its end before the manager is asked."""
-        watch: Watch = self._watch
+        watch: Watch = self.__watch
         given = token_ids if isinstance(token_ids, (list, tuple)) else list(token_ids)
         if watch.is_bystander:
             return watch.manager.allocate(seq_id, given)
@@ -116,31 +119,36 @@ class Guard:
         return table
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> Any:
-        """As the manager's. Inside a block nothing is to change but the tokens, hence so little is done here."""
+        """As the manager's. Inside a block an append is to change nothing but the tokens: little is to be done."""
         try:
-            slot = self._append(seq_id, token_id)
+            slot = self.__append(seq_id, token_id)
         except BaseException as error:
-            self._watch.raised(Append(seq_id, token_id), error)  # type: ignore[arg-type]
+            self.__watch.raised(Append(seq_id, token_id), error)  # type: ignore[arg-type]
             raise
-        tail = self._tails.get(seq_id)
-        if (
-            tail is not None
-            and slot == tail.next != tail.edge
-            and self._free_count() == self._lockstep.num_free_blocks
-            and slot >= 0
-        ):
-            tail.next = slot + 1
-            tail.tokens.append(token_id)
-            self._log.append((seq_id, token_id, slot))
-            if len(self._log) >= self._every:
-                self._watch.full_check("the periodic full check")
-            return slot
-        self._watch.returned(Append(seq_id, token_id), number(slot))  # type: ignore[arg-type]
+        tail = self.__tails.get(seq_id)
+        if tail is not None:
+            if slot == tail.next != tail.edge:
+                tail.next = slot + 1
+                tail.tokens.append(token_id)
+            elif not self.__lockstep.append(seq_id, token_id, number(slot)):
+                tail = None
+        try:
+            counts = self.__manager.num_free_blocks == self.__lockstep.num_free_blocks
+        except Exception:  # of the property; if it is a method, it only is not equal
+            counts = False
+        if tail is None:
+            self.__watch.returned(Append(seq_id, token_id), number(slot))  # type: ignore[arg-type]
+        elif not counts and self.__watch.num_free_blocks() != self.__lockstep.num_free_blocks:
+            self.__watch.miscounts(Append(seq_id, token_id), number(slot))  # type: ignore[arg-type]
+        else:
+            self.__log.append((seq_id, token_id, slot))
+            if len(self.__log) >= self.__every:
+                self.__watch.full_check("the periodic full check")
         return slot
 
     def free(self, seq_id: Hashable) -> Any:
         """As the manager's."""
-        watch: Watch = self._watch
+        watch: Watch = self.__watch
         try:
             answer = watch.manager.free(seq_id)
         except BaseException as error:
@@ -150,7 +158,9 @@ class Guard:
         return answer
 
     def __getattr__(self, name: str) -> Any:
-        watch: Watch = self._watch
+        if name.startswith("_Guard__"):  # not made yet, as in a copy
+            raise AttributeError(name)
+        watch: Watch = self.__watch
         value = getattr(watch.manager, name)
         if name not in READS or watch.is_bystander:
             return value
@@ -160,10 +170,10 @@ class Guard:
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._watch.manager, name, value)
+        setattr(self.__watch.manager, name, value)
 
     def __delattr__(self, name: str) -> None:
-        delattr(self._watch.manager, name)
+        delattr(self.__watch.manager, name)
 
     def __repr__(self) -> str:
-        return f"guard({self._watch.manager!r})"
+        return f"guard({self.__watch.manager!r})"
