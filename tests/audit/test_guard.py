@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import kvaudit
 from audit.guarding import KNOWN, NEVER, drive
 from audit.test_check_agrees import KINDS, liar, program
 from kvaudit import ContractViolation, ContractWarning, guard
+from kvaudit.breach import Breach
 from kvaudit.check import check_trace
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.guarding import Guard, check_now
@@ -184,6 +186,23 @@ def test_warn_says_it_once_and_goes_on(tmp_path: Path) -> None:
     assert isinstance(warning, ContractWarning) and warning.violation is not None
     assert warning.violation.obligation == "K1"
     assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("call", [lambda m: m.append_slot("a", 3), lambda m: m.num_free_blocks, check_now])
+def test_a_warning_is_at_the_line_of_the_caller(call: Callable[[Any], Any]) -> None:
+    manager = BlockManager(9, 2)
+    front = guard(manager, folder=None)
+    front.allocate("a", [1, 2, 2])
+    manager._free.clear()
+    with pytest.warns(ContractWarning) as caught:
+        call(front)
+    assert caught[0].filename == __file__
+
+
+def test_a_violation_can_be_sent_to_another_process() -> None:
+    violation = ContractViolation([Breach("I8", "lost", (3,))], "free('a')", ["b"], Path("dump"))
+    copy = pickle.loads(pickle.dumps(ContractWarning(str(violation), violation))).violation
+    assert (str(copy), copy.owners, copy.dump) == (str(violation), ("b",), Path("dump"))
 
 
 def calls(manager: Any) -> list[Any]:

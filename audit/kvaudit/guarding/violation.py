@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from kvaudit.breach import SEVERITY, Breach, gravest
 from kvspec.obligations import OBLIGATIONS
@@ -14,7 +15,8 @@ _MOST_BLOCKS = 8
 class ContractViolation(Exception):
     """The manager broke the specification.
 
-    obligation, symptom: what is broken, and what a user sees when it is. also: what was broken at the same step.
+    obligation, detail, symptom: what is broken, how it shows, and what a user sees. also: what else is broken at the
+    same step. breaches: all of it.
     blocks: those that it is about. owners: the live sequences that hold them. call: the operation or read at which it
     was seen. dump: the trace of the last operations; None if it was not written, and dump_error then says why.
     """
@@ -27,7 +29,8 @@ class ContractViolation(Exception):
         dump: Path | None,
         dump_error: str = "",
     ) -> None:
-        main = gravest(tuple(breaches))
+        self.breaches = tuple(breaches)
+        main = gravest(self.breaches)
         self.obligation = main.obligation
         self.symptom = OBLIGATIONS[main.obligation].symptom
         self.detail = main.detail
@@ -38,6 +41,10 @@ class ContractViolation(Exception):
         self.dump = dump
         self.dump_error = dump_error
         super().__init__("\n  ".join(self._lines()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are copied from one process to another by what they were made of.
+        return type(self), (self.breaches, self.call, self.owners, self.dump, self.dump_error)
 
     def _lines(self) -> list[str]:
         also = f" (at the same step: {', '.join(self.also)})" if self.also else ""
@@ -58,5 +65,8 @@ class ContractWarning(UserWarning):
     """A contract is broken, and the guard goes on as a bystander. `violation` is what it would have raised."""
 
     def __init__(self, message: str, violation: ContractViolation | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message, violation)
         self.violation = violation
+
+    def __str__(self) -> str:
+        return str(self.args[0])

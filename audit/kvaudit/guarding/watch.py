@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -129,7 +130,7 @@ class Watch:
             self._step_aside()
             if self._level == "strict":
                 raise
-            warnings.warn(ContractWarning(f"nothing is checked any more: {nonsense}"), stacklevel=4)
+            _warn(ContractWarning(f"nothing is checked any more: {nonsense}"))
             return
         if breaches:
             if len(self.log) == 1 and isinstance(self.log[0], Call) and isinstance(self.log[0].outcome, Refused):
@@ -159,13 +160,21 @@ class Watch:
         self._step_aside()
         if self._level == "strict":
             raise violation from error
-        warnings.warn(ContractWarning(str(violation), violation), stacklevel=5)
+        _warn(ContractWarning(str(violation), violation))
 
     def _step_aside(self) -> None:
         """From here on the manager is on its own; the way of an append sees it by the tails."""
         self.is_bystander = True
         self.lockstep.tails.clear()
         self.log.clear()
+
+
+def _warn(warning: ContractWarning) -> None:
+    """Warn at the line that called the guard, however deep in it this is."""
+    frame, depth = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(__package__):
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(warning, stacklevel=depth)
 
 
 def _counter(manager: Any) -> Callable[[], Any]:
