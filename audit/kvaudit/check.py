@@ -20,7 +20,7 @@ from kvaudit.errors import UsageError
 from kvaudit.interrupt import Interrupt
 from kvaudit.oracle import Judgement
 from kvaudit.profiles import Profile
-from kvaudit.protocol import Allocate, Append, Mutation, Outcome, Returned
+from kvaudit.protocol import Allocate, Append, Mutation, Outcome, Pool, Returned
 from kvaudit.rulings import rule, wrong_free_count
 from kvaudit.trace import Answer, TraceHeader, TraceLine, TraceReader
 from kvaudit.transcript import outcome_of
@@ -154,27 +154,9 @@ class Checker:
     # --- what comes of it ------------------------------------------------------------------------------------
 
     def _by_a_caller(self, operation: Mutation, outcome: Outcome, cached: int | None) -> list[Breach]:
-        """What a caller runs into who acts on the answer: K2, K1. O(tokens of the sequences concerned)."""
         if self._has_tables is False:
             return []  # the tables are our own
-        caller, ledger, size = Caller(self._pool), self._ledger, self._pool.block_size
-        value = outcome.value if isinstance(outcome, Returned) else None
-        if isinstance(operation, Allocate):
-            table = block_list(value, self._pool.num_blocks)
-            if table is None or cached is None:
-                return []
-            caller.resume(ledger, set(table))
-            found = caller.allocated(operation, table, cached)
-        elif isinstance(operation, Append) and type(value) is int and 0 <= value < self._pool.num_blocks * size:
-            record = ledger.sequences[operation.seq]
-            is_new = len(record.tokens) // size == len(record.table)
-            if value % size != len(record.tokens) % size or not (is_new or value // size == record.table[-1]):
-                return []
-            caller.resume(ledger, {*record.table, value // size})
-            found = caller.appended(operation, value // size, is_new)
-        else:
-            return []
-        return found + caller.misreads()
+        return by_a_caller(self._pool, self._ledger, operation, outcome, cached)
 
     def _count(self, operation: Mutation, came: Answer, judgement: Judgement) -> None:
         self.met[type(operation).__name__.lower()] += 1
@@ -187,3 +169,25 @@ class Checker:
         for name in _FIELDS:
             if getattr(came, name) is not None:
                 self.recorded[name] += 1
+
+
+def by_a_caller(pool: Pool, ledger: Ledger, operation: Mutation, outcome: Outcome, cached: int | None) -> list[Breach]:
+    """What a caller runs into who acts on the answer: K2, K1. O(tokens of the sequences concerned)."""
+    caller, size = Caller(pool), pool.block_size
+    value = outcome.value if isinstance(outcome, Returned) else None
+    if isinstance(operation, Allocate):
+        table = block_list(value, pool.num_blocks)
+        if table is None or cached is None:
+            return []
+        caller.resume(ledger, set(table))
+        found = caller.allocated(operation, table, cached)
+    elif isinstance(operation, Append) and type(value) is int and 0 <= value < pool.num_blocks * size:
+        record = ledger.sequences[operation.seq]
+        is_new = len(record.tokens) // size == len(record.table)
+        if value % size != len(record.tokens) % size or not (is_new or value // size == record.table[-1]):
+            return []
+        caller.resume(ledger, {*record.table, value // size})
+        found = caller.appended(operation, value // size, is_new)
+    else:
+        return []
+    return found + caller.misreads()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import ref
 
 Extra = tuple[Any, ...]
 
@@ -46,16 +46,34 @@ class Identity:
         return _from_path, (tuple((node.tokens, node.extra) for node in self.path()),)
 
 
-_nodes: WeakValueDictionary[tuple[Identity | None, tuple[int, ...], Extra], Identity] = WeakValueDictionary()
+_Key = tuple[Identity | None, tuple[int, ...], Extra]
+
+
+class _Node(ref[Identity]):
+    """A weak reference that knows where it is kept: a prefix that nobody speaks of any more is forgotten."""
+
+    __slots__ = ("key",)
+    key: _Key
+
+
+_nodes: dict[_Key, _Node] = {}
+
+
+def _forget(node: _Node) -> None:
+    if _nodes.get(node.key) is node:
+        del _nodes[node.key]
 
 
 def identity(parent: Identity | None, tokens: Iterable[int], extra: Extra = ()) -> Identity:
     """The one node of these tokens after `parent`; None stands before the first block. O(len(tokens))."""
     key = (parent, tuple(tokens), extra)
-    node = _nodes.get(key)
-    if node is None:
-        node = _nodes[key] = Identity(*key)
-    return node
+    known = _nodes.get(key)
+    found = known() if known is not None else None
+    if found is None:
+        found = Identity(*key)
+        node = _nodes[key] = _Node(found, _forget)
+        node.key = key
+    return found
 
 
 def chain_from(parent: Identity | None, tokens: Sequence[int], size: int) -> Iterator[Identity]:

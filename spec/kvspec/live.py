@@ -15,26 +15,42 @@ from kvspec.identity import Identity
 from kvspec.ledger import Books, Ledger, SeqId, Sequence
 
 
-def live(ledger: Ledger) -> Ledger:
+def live(ledger: Ledger, *, indexed: bool = True) -> Ledger:
     """A copy that operations change in place: the `after` of each step is the copy itself. O(pool), once.
 
     It reads as a Ledger does, except that `free` and `evictable` are no tuples but only ordered collections, in which
-    `in`, `append` and `remove` take O(1).
+    `in`, `append` and `remove` take O(1). indexed: `carriers` takes O(its answer) and not O(pool), for which each block
+    that is registered or evicted costs a little more.
     """
-    return cast(Ledger, _Live(ledger))
+    return cast(Ledger, _Live(ledger, indexed))
+
+
+def snapshot(ledger: Ledger) -> Ledger:
+    """An immutable copy of a ledger, a live one as a rule. O(pool + sequences)."""
+    return Ledger(
+        num_blocks=ledger.num_blocks,
+        block_size=ledger.block_size,
+        enable_prefix_cache=ledger.enable_prefix_cache,
+        free=tuple(ledger.free),
+        evictable=tuple(ledger.evictable),
+        ref=tuple(ledger.ref),
+        block_hash=tuple(ledger.block_hash),
+        hash_to_block=dict(ledger.hash_to_block),
+        sequences=dict(ledger.sequences),
+    )
 
 
 class _Live:
     """The attributes of a Ledger, and the books in which operations write."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, indexed: bool) -> None:
         self.num_blocks = ledger.num_blocks
         self.block_size = ledger.block_size
         self.enable_prefix_cache = ledger.enable_prefix_cache
         self.free = _Queue(ledger.free)
         self.evictable = _Queue(ledger.evictable)
         self.ref = list(ledger.ref)
-        self.block_hash = _Contents(ledger.block_hash)
+        self.block_hash = _Contents(ledger.block_hash) if indexed else list(ledger.block_hash)
         self.hash_to_block = dict(ledger.hash_to_block)
         self.sequences: dict[SeqId, Sequence] = dict(ledger.sequences)
 
@@ -46,7 +62,10 @@ class _Live:
         return self
 
     def carriers(self, h: Identity) -> Iterator[int]:
-        return iter(sorted(self.block_hash.carriers.get(h, ())))
+        if isinstance(self.block_hash, _Contents):
+            yield from sorted(self.block_hash.carriers.get(h, ()))
+        else:
+            yield from (b for b, carried in enumerate(self.block_hash) if carried is h)
 
     def ledger(self) -> Ledger:
         return cast(Ledger, self)
@@ -61,8 +80,7 @@ class _Queue(OrderedDict[int, None]):
     def append(self, b: int, /) -> None:
         self[b] = None
 
-    def remove(self, b: int, /) -> None:
-        del self[b]
+    remove = OrderedDict.__delitem__
 
 
 class _Contents(list[Identity | None]):
@@ -76,11 +94,15 @@ class _Contents(list[Identity | None]):
                 self.carriers.setdefault(h, set()).add(b)
 
     def __setitem__(self, b: int, h: Identity | None) -> None:  # type: ignore[override]
-        before = self[b]
+        before, carriers = self[b], self.carriers
         if before is not None:
-            self.carriers[before].remove(b)
-            if not self.carriers[before]:
-                del self.carriers[before]
+            others = carriers[before]
+            others.remove(b)
+            if not others:
+                del carriers[before]
         if h is not None:
-            self.carriers.setdefault(h, set()).add(b)
+            if h in carriers:
+                carriers[h].add(b)
+            else:
+                carriers[h] = {b}
         super().__setitem__(b, h)

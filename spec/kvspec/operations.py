@@ -88,7 +88,7 @@ def allocate(ledger: Ledger, seq_id: SeqId, token_ids: Iterable[int], policy: Po
         raise OutOfBlocks(f"{needed} new blocks are needed and {idle} are available")
     new = policy.blocks(ledger, hits, needed)
     # writes (4) share the hits (5) take the others (6) register the new full blocks (7) the sequence's records
-    draft = _Draft(ledger, policy)
+    draft = Draft(ledger, policy)
     for b in hits:
         draft.hit(b)
     for b in new:
@@ -110,7 +110,7 @@ def append_slot(ledger: Ledger, seq_id: SeqId, token_id: int, policy: Policy = S
         raise OutOfBlocks("a new block is needed and none is available")
     new = policy.blocks(ledger, (), 1) if needs_block else ()
     # writes (1) take the new block (2) append the token (3) a block that became full enters the chain, registered
-    draft = _Draft(ledger, policy)
+    draft = Draft(ledger, policy)
     for b in new:
         draft.take(b)
     table = seq.table + new
@@ -127,7 +127,7 @@ def append_slot(ledger: Ledger, seq_id: SeqId, token_id: int, policy: Policy = S
 def free(ledger: Ledger, seq_id: SeqId) -> Step:
     """End a live sequence, last block first. Never refuses. The caller guarantees that the id is live."""
     # writes: release in reverse order, then delete the sequence's records
-    draft = _Draft(ledger, SEED)
+    draft = Draft(ledger, SEED)
     for b in reversed(ledger.sequences[seq_id].table):
         draft.release(b)
     del draft.sequences[seq_id]
@@ -137,7 +137,7 @@ def free(ledger: Ledger, seq_id: SeqId) -> Step:
 # --- the writes -------------------------------------------------------------------------------------------
 
 
-class _Draft:
+class Draft:
     """A ledger being written: the four writes of the seed, each noting what it did."""
 
     def __init__(self, ledger: Ledger, policy: Policy) -> None:

@@ -38,7 +38,8 @@ class Seed:
         return tuple(ledger.hash_to_block[h] for h in run)
 
     def blocks(self, ledger: Ledger, hits: tuple[int, ...], count: int) -> tuple[int, ...]:
-        evictable = (b for b in ledger.evictable if b not in hits)
+        hit = set(hits)
+        evictable = (b for b in ledger.evictable if b not in hit)
         return tuple(islice(chain(ledger.free, evictable), count))
 
     def heir(self, carriers: Iterable[int]) -> int | None:

@@ -1,0 +1,56 @@
+"""Reads of a caller: what they are to answer, by the ledger that is due."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kvaudit.guarding.lockstep import Lockstep
+from kvspec import operations
+
+READS = ("slot", "can_allocate", "num_cached_tokens", "block_table", "num_free_blocks")
+
+
+class Due(NamedTuple):
+    """The answer that is due, the obligation that says so, and the blocks that it is about."""
+
+    answer: Any
+    obligation: str
+    blocks: tuple[int, ...] = ()
+
+
+def due(lockstep: Lockstep, name: str, args: Sequence[Any]) -> Due | None:
+    """What a read is to answer; None of misuse, of which nothing is said. O(1), and O(table) for a table."""
+    ledger = lockstep.ledger
+    if name == "num_free_blocks":
+        return Due(ledger.num_free_blocks, "I8")
+    if name == "can_allocate":
+        return Due(operations.can_allocate(ledger, args[0]), "O3") if args[0] >= 0 else None
+    record, tail = ledger.sequences.get(args[0]), lockstep.tails.get(args[0])
+    if record is None or tail is None:
+        return None
+    if name == "block_table":
+        return Due(list(record.table), "O5", record.table)
+    if name == "num_cached_tokens":
+        return Due(record.num_cached_tokens, "O4", record.table[: record.num_cached_tokens // ledger.block_size])
+    if not 0 <= args[1] < tail.start + len(tail.tokens):
+        return None
+    return Due(operations.slot(ledger, args[0], args[1]), "O5", (record.table[args[1] // ledger.block_size],))
+
+
+def numbers(answer: Any) -> Any:
+    """A list or an array of blocks as a list of integers, an integer of another library as an integer."""
+    if isinstance(answer, (str, bool)) or answer is None:
+        return answer
+    try:
+        return [operator.index(block) for block in answer]
+    except TypeError:
+        return number(answer)
+
+
+def number(answer: Any) -> Any:
+    try:
+        return operator.index(answer) if type(answer) is not bool else answer
+    except TypeError:
+        return answer
