@@ -6,7 +6,6 @@ The options `--kvaudit-*` and the lines at the end of a session are those of the
 from __future__ import annotations
 
 import inspect
-import io
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,19 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console, RenderableType
 
 from _kvaudit_pytest import TOLD
 from kvaudit.cli.options import FAILURES
 from kvaudit.errors import TargetError, UsageError
-from kvaudit.report import HOLDS, NOT_OBSERVABLE, TRUSTING, VIOLATED, VIOLATION, Report, Row
+from kvaudit.outcomes import Outcome, as_text, outcome_of
+from kvaudit.report import Report
 from kvaudit.runner import DEFAULT_MAX_STEPS, DEFAULT_SEED, INTERRUPTED, Audit, Options
 from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec, profile_named
-from kvaudit.terminal import finding_shown, last_line
-from kvaudit.verdicts import ESSENTIAL
+from kvaudit.terminal import last_line
 from kvspec.obligations import OBLIGATIONS
-
-_WIDTH = 100
 
 
 def conformance(
@@ -62,40 +58,17 @@ def conformance(
     def conforms(obligation: str, request: pytest.FixtureRequest) -> None:
         report = audit.report(request.config)
         row = next(row for row in report.rows if row.obligation == obligation)
-        decide(row, report, lenient=_option(request.config, "allow_inconclusive", False))
+        decide(outcome_of(row, report), lenient=_option(request.config, "allow_inconclusive", False))
 
     return conforms
 
 
-def decide(row: Row, report: Report, *, lenient: bool) -> None:
-    """Pass for what holds, fail for what is violated or inconclusive, and skip what cannot be seen.
-
-    What is inconclusive is skipped where something is violated: that is why, and it fails. lenient: skip it anyway.
-    """
-    if row.verdict == VIOLATED:
-        pytest.fail(_violation(row, report), pytrace=False)
-    essential = ESSENTIAL.get(row.obligation)
-    if essential is not None and essential not in report.header.capabilities:
-        told = f"{row.obligation} is not observable: the target offers no {essential}, and no verdict counts without"
-    elif row.verdict == HOLDS:
-        return
-    elif row.verdict in (NOT_OBSERVABLE, TRUSTING):
-        pytest.skip(f"{row.obligation} is {row.verdict}: {row.form if row.verdict == TRUSTING else row.detail}")
-    else:
-        told = f"{row.obligation} is {row.verdict}: {'; '.join(filter(None, (row.detail, report.cut_short)))}"
-    if lenient or report.exit_code == VIOLATION:
-        pytest.skip(f"inconclusive: {told}")
-    pytest.fail(f"inconclusive: {told}", pytrace=False)
-
-
-def _violation(row: Row, report: Report) -> str:
-    """The findings of that obligation with all their steps; or what was seen of it in another's."""
-    own = [finding for finding in report.findings if finding.obligation == row.obligation]
-    if not own:
-        return f"{row.obligation} is violated: {row.title}\n{row.detail}"
-    parts = [_text(finding_shown(finding)) for finding in own]
-    kept = [f"kept in {Path(finding.trace).parent}" for finding in own if finding.trace is not None]
-    return "\n".join([*parts, *kept])
+def decide(outcome: Outcome, *, lenient: bool) -> None:
+    """Say it to pytest. lenient: skip what is inconclusive, instead of failing."""
+    if outcome.kind == "failed" or (outcome.kind == "inconclusive" and not lenient):
+        pytest.fail(outcome.told, pytrace=False)
+    if outcome.kind != "passed":
+        pytest.skip(outcome.told)
 
 
 @dataclass
@@ -121,7 +94,9 @@ class _SharedAudit:
                 pytest.fail(str(error), pytrace=False)
             if self._report.cut_short == INTERRUPTED:
                 raise KeyboardInterrupt
-            config.stash.setdefault(TOLD, []).append(_told(self._report))
+            config.stash.setdefault(TOLD, []).append(
+                f"{as_text(last_line(self._report))}, seed {self._report.header.seed}"
+            )
         return self._report
 
     def _audit(self, config: pytest.Config) -> Report:
@@ -164,14 +139,3 @@ def _name_of(target: type[Any] | str) -> str:
     if file is not None and "." not in module and Path(file).resolve().is_relative_to(Path.cwd()):
         return f"{Path(file).resolve().relative_to(Path.cwd())}:{name}"
     return f"{module}:{name}"
-
-
-def _told(report: Report) -> str:
-    return f"{_text(last_line(report))}, seed {report.header.seed}"
-
-
-def _text(shown: RenderableType) -> str:
-    """What the terminal shows, as plain text."""
-    file = io.StringIO()
-    Console(file=file, width=_WIDTH, color_system=None).print(shown, soft_wrap=not hasattr(shown, "renderables"))
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()).rstrip()

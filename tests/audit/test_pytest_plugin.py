@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from audit.auditing import MINIATURES, ROOT, audit, environment_with_mark, left, row, target_of
+from kvaudit.outcomes import outcome_of
 from kvaudit.pytest import conformance, decide
 from kvaudit.report import HOLDS, INCONCLUSIVE, NOT_OBSERVABLE, NOT_REACHED, TRUSTING, VIOLATED, VIOLATION, Report, Row
 from kvblocks import BlockManager
@@ -155,7 +156,7 @@ def test_the_plugin_costs_nothing_where_it_is_not_used(tmp_path: Path) -> None:
 def outcome(report: Report, name: str, *, lenient: bool = False) -> tuple[str, str]:
     """What becomes of the test of that obligation, and what it says."""
     try:
-        decide(row(report, name), report, lenient=lenient)
+        decide(outcome_of(row(report, name), report), lenient=lenient)
     except pytest.skip.Exception as skipped:
         return "skipped", str(skipped)
     except pytest.fail.Exception as failed:
