@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from kvaudit.evidence import Cell
+from kvspec.obligations import OBLIGATIONS
+from mutants import MUTANTS
+from mutation.evidence import evidence_of
 from mutation.generator import UNCHANGED
+from mutation.planted import KIND as PLANTED
 from mutation.report import Campaign, Reasons, Result, Row, complaints, rows
 from mutation.verdict import KILLED, SURVIVED, UNFINISHED, UNSUPPORTED, Verdict
 
@@ -58,3 +63,12 @@ def test_the_table_counts_what_is_not_equivalent() -> None:
     campaign = Campaign("", [SEEN, ALIVE, HIDDEN, result("unsupported", UNSUPPORTED, tests=SURVIVED)])
     [row] = [row for row in rows(campaign, Reasons({"alive": ""}, {}, {})) if row.kind == "delete"]
     assert row == Row("delete", 4, 1, proof=2, search=2, tests=1, together=3)
+
+
+def test_planted_bugs_are_evidence() -> None:
+    bugs = [result(f"{PLANTED}:{mutant.cls.__name__}", UNSUPPORTED, kind=PLANTED) for mutant in MUTANTS]
+    evidence = evidence_of(Campaign("", bugs))
+    assert {*evidence.cells} | {*evidence.blanks} == {*OBLIGATIONS}
+    assert evidence.cells["O3"] == Cell(True, {"bugs": 3, "by proof": 0, "by search": 3, "by tests": 3})
+    alive = [*bugs[:-1], result(bugs[-1].id, UNSUPPORTED, SURVIVED, SURVIVED, kind=PLANTED)]
+    assert not evidence_of(Campaign("", alive)).cells[MUTANTS[-1].names[0]].holds

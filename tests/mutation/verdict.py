@@ -30,6 +30,7 @@ class Mutant(Protocol):
 
     def build(self) -> type[BlockManager]:
         """The class, to be run."""
+        ...
 
     def symbolic(self) -> Any:
         """The class, to be executed on symbolic values."""
