@@ -6,9 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from kvaudit import words
 from kvaudit.printable import printable, without_controls
-from kvaudit.protocol import Mutation
+from kvaudit.protocol import Allocate, Append, Mutation
 from kvaudit.report import Finding
 from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
 from kvspec.obligations import OBLIGATIONS
@@ -30,9 +29,9 @@ def repro_file(
         f"block_size={finding.block_size}",
         f"enable_prefix_cache={finding.enable_prefix_cache}",
         "root=ROOT",
-        f"profile={profile!r}",
+        f"profile={_literal(profile)}",
         *_options(spec),
-        *([f"hidden={finding.obligation!r}"] if hidden else []),
+        *([f"hidden={_literal(finding.obligation)}"] if hidden else []),
     ]
     name = finding.id.lower().replace("-", "_")
     lines = [
@@ -48,7 +47,7 @@ def repro_file(
         "from kvaudit.reproduce import audited",
         "",
         f"ROOT = {_root(folder)}",
-        f"TARGET = {spec.text!r}",
+        f"TARGET = {_literal(spec.text)}",
         "",
         "",
         f"def test_{name}(target: str = TARGET) -> None:",
@@ -69,17 +68,31 @@ def repro_file(
 def _calls(program: Sequence[Mutation], finding: Finding) -> list[str]:
     """A call a line, with what is due behind it; below the last one, what came and what is wrong with it."""
     lines = [
-        f"        manager.{words.call(operation)}  # {_line(step.expected)}"
+        f"        manager.{_call(operation)}  # {_line(step.expected)}"
         for operation, step in zip(program, finding.steps, strict=True)
     ]
     wrong = [f"came: {finding.steps[-1].got}", *finding.details]
     return lines + [f"        # {_line(text)}" for text in wrong]
 
 
+def _call(operation: Mutation) -> str:
+    """The operation as a call."""
+    seq = _literal(operation.seq)
+    if isinstance(operation, Allocate):
+        return f"allocate({seq}, {list(operation.tokens)})"
+    return f"append_slot({seq}, {operation.token})" if isinstance(operation, Append) else f"free({seq})"
+
+
+def _literal(value: object) -> str:
+    """A value as a program has it, with the quotes that formatters prefer."""
+    is_plain = isinstance(value, str) and value.isascii() and value.isprintable() and not set(value) & set('"\\')
+    return f'"{value}"' if is_plain else repr(value)
+
+
 def _options(spec: TargetSpec) -> list[str]:
     """The options of the target that are not the usual ones."""
     named = {"source": spec.source, "refusals": spec.refusals, "isolate": spec.isolate, "black_box": spec.black_box}
-    told = [f"{name}={value!r}" for name, value in named.items() if value]
+    told = [f"{name}={_literal(value)}" for name, value in named.items() if value]
     return told + ([f"timeout={spec.timeout!r}"] if spec.timeout != DEFAULT_TIMEOUT_S else [])
 
 
@@ -87,7 +100,7 @@ def _root(folder: Path) -> str:
     """The current folder, as seen from the file."""
     here, folder = Path.cwd(), folder.resolve()
     if not folder.is_relative_to(here):
-        return f"Path({str(here)!r})"
+        return f"Path({_literal(str(here))})"
     return f"Path(__file__).resolve().parents[{len(folder.relative_to(here).parts)}]"
 
 

@@ -51,7 +51,7 @@ def test_passes_when_the_target_is_put_right(tmp_path: Path) -> None:
     faulty = (ROOT / "tests" / "mutants" / "capacity.py").read_text(encoding="utf-8")
     (tmp_path / "blocks.py").write_text(faulty, encoding="utf-8")
     test = saved(tmp_path, "blocks.py:RefusesLastBlock")
-    assert "TARGET = 'blocks.py:RefusesLastBlock'" in test.read_text(encoding="utf-8")
+    assert 'TARGET = "blocks.py:RefusesLastBlock"' in test.read_text(encoding="utf-8")
     assert run(str(test), cwd=test.parent)[0] == 1
     right = "from kvblocks import BlockManager as RefusesLastBlock\n__all__ = ['RefusesLastBlock']\n"
     (tmp_path / "blocks.py").write_text(right, encoding="utf-8")
@@ -75,3 +75,13 @@ def test_a_file_name_full_of_quotes_makes_a_program_all_the_same(tmp_path: Path)
     (folder / "blocks.py").write_text((ROOT / "tests" / "mutants" / "capacity.py").read_text(encoding="utf-8"))
     test = saved(tmp_path, f"{folder.name}/blocks.py:RefusesLastBlock")
     assert run(str(test), cwd=tmp_path)[0] == 1
+
+
+def test_is_formatted_as_formatters_would(tmp_path: Path) -> None:
+    test = saved(tmp_path, f"{ROOT / 'tests' / 'mutants' / 'pool.py'}:KeepsMappingOnEviction")
+    code, said = run("-m", "ruff", "format", "--isolated", "--diff", "--line-length", "120", str(test), cwd=tmp_path)
+    assert code == 0, said
+    code, said = run(
+        "-m", "ruff", "check", "--isolated", "--select", "E,F,I", "--line-length", "120", str(test), cwd=tmp_path
+    )
+    assert code == 0, said
