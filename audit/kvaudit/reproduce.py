@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kvaudit import words
 from kvaudit.execution import Execution
+from kvaudit.findings import details
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
 from kvaudit.replay import unseen
 from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec, profile_named
@@ -46,9 +47,8 @@ class Audited:
             return
         judgement = self._execution.apply(operation)
         if judgement.breaches:
-            told = [f"{breach.obligation}: {breach.detail}" for breach in judgement.breaches]
             expected = f"expected: {words.expected(operation, judgement)}; came: {words.came(judgement)}"
-            raise AssertionError("\n  ".join([words.call(operation), expected, *told]))
+            raise AssertionError("\n  ".join([words.call(operation), expected, *details(judgement.breaches)]))
 
 
 @contextlib.contextmanager
