@@ -52,7 +52,8 @@ def conformance(
     except UsageError as error:
         raise pytest.Collector.CollectError(str(error)) from None
     cls = target if isinstance(target, type) and not isolate else None
-    audit = _SharedAudit(spec, cls, profile, Options(seed, steps, None, False, misuse, Path(failures)))
+    options = Options(seed=seed, max_steps=steps, misuse=misuse, failures=Path(failures))
+    audit = _SharedAudit(spec, cls, profile, options)
 
     @pytest.mark.parametrize("obligation", list(OBLIGATIONS))
     def conforms(obligation: str, request: pytest.FixtureRequest) -> None:

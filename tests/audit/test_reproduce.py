@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -86,3 +87,12 @@ def test_is_formatted_as_formatters_would(tmp_path: Path) -> None:
         "-m", "ruff", "check", "--isolated", "--select", "E,F,I", "--line-length", "120", str(test), cwd=tmp_path
     )
     assert code == 0, said
+
+
+def test_several_are_collected_as_the_page_says(tmp_path: Path) -> None:
+    test = saved(tmp_path, f"{ROOT / 'tests' / 'mutants' / 'pool.py'}:KeepsMappingOnEviction")
+    shutil.copytree(test.parent, test.parent.with_name("another"))
+    command = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
+    code, said = run(*command, "--import-mode=importlib", ".kvaudit/failures", cwd=tmp_path)
+    assert code == 1 and "2 failed" in said
+    assert run(*command, cwd=tmp_path)[0] == pytest.ExitCode.NO_TESTS_COLLECTED
