@@ -99,12 +99,13 @@ sdist = {name.partition("/")[2] for name in tarfile.open(sys.argv[1]).getnames()
 wheel = set(zipfile.ZipFile(sys.argv[2]).namelist())
 sources = [path for room in ("spec/kvspec", "impl/kvblocks", "audit/kvaudit", "proofs/kvproofs") for path in pathlib.Path(room).rglob("*")
            if path.is_file() and path.parent.name != "__pycache__" and not path.name.startswith(".")]
-house = [pathlib.Path(name) for name in ("pyproject.toml", "check.sh", "README.md", "CHANGELOG.md", "LICENSE")]
+sources += [pathlib.Path("audit/_kvaudit_pytest.py")]
+house = [pathlib.Path(name) for name in ("pyproject.toml", "action.yml", "check.sh", "README.md", "CHANGELOG.md", "LICENSE")]
 tests = [path for room in ("tests", "docs") for path in pathlib.Path(room).rglob("*") if path.suffix in (".py", ".md")]
 missing = [f"{path} is not in the sdist" for path in sources + house + tests if path.as_posix() not in sdist]
 missing += [f"{path} is not in the wheel" for path in sources if path.as_posix().partition("/")[2] not in wheel]
 tops = {name.partition("/")[0] for name in wheel}
-missing += [f"{top} does not belong in the wheel" for top in tops - {"kvspec", "kvblocks", "kvaudit", "kvproofs"} if not top.endswith(".dist-info")]
+missing += [f"{top} does not belong in the wheel" for top in tops - {"kvspec", "kvblocks", "kvaudit", "_kvaudit_pytest.py", "kvproofs"} if not top.endswith(".dist-info")]
 print("\n".join(missing) or f"{len(sdist)} files in the sdist, {len(wheel)} in the wheel, none missing")
 sys.exit(bool(missing))
 END

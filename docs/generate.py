@@ -1,4 +1,4 @@
-"""Writes the pages that repeat a registry or a result: obligations.md, goals.md, assurance.md and mutation.md.
+"""Writes the pages that repeat a registry, the command line or what was found.
 
     python docs/generate.py
 
@@ -8,9 +8,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
 
 from kvaudit import words
+from kvaudit.cli.main import app
 from kvaudit.evidence import read_matrix
 from kvaudit.goals import GOALS, Goal
 from kvaudit.matrix import markdown
@@ -52,6 +57,12 @@ runs every kind of evidence and shows the matrix of today.
 - *planted bugs*: wrong managers that break the obligation, and how many of them fall to each of the others alone.
 """
 
+_CLI = """\
+# Command line
+
+{help} This page is written by `docs/generate.py` from what `--help` shows. {epilog}
+"""
+
 
 def pages() -> dict[str, str]:
     """The generated pages by file name."""
@@ -60,6 +71,7 @@ def pages() -> dict[str, str]:
         "goals.md": goals_page(),
         "assurance.md": assurance_page(),
         "mutation.md": mutation_page(),
+        "cli.md": cli_page(),
     }
 
 
@@ -135,6 +147,55 @@ def _goal(goal: Goal) -> list[str]:
 def assurance_page() -> str:
     """The assurance matrix of kvblocks, from the results in docs/assurance.json."""
     return "\n".join([_ASSURANCE, *markdown(read_matrix([Path(__file__).parent / "assurance.json"]))]) + "\n"
+
+
+def cli_page() -> str:
+    """Every command with its arguments and options."""
+    root: Any = get_command(app)
+    commands = list(_commands(root, "kvaudit"))
+    lines = [_CLI.format(help=root.help, epilog=root.epilog).rstrip(), "", "| command | |", "|---|---|"]
+    lines += [f"| [`{name}`](#{name.replace(' ', '-')}) | {_cell(command.help)} |" for name, command in commands]
+    for name, command in commands:
+        lines += ["", *_command(name, command)]
+    return "\n".join(lines) + "\n"
+
+
+def _commands(group: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The commands below a group, each with what one types."""
+    for word, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{name} {word}")
+        else:
+            yield f"{name} {word}", command
+
+
+def _command(name: str, command: Any) -> list[str]:
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
+    words_used = [name, *(argument.metavar for argument in arguments), *(["[OPTIONS]"] if options else [])]
+    lines = [f"## {name}", "", _cell(command.help), "", "```sh", " ".join(words_used), "```"]
+    rows = [(argument.metavar, argument.help, "") for argument in arguments]
+    rows += [(_spelt(option), option.help, _default(option)) for option in options]
+    if rows:
+        lines += ["", "| | | unless given |", "|---|---|---|"]
+        lines += [f"| `{spelt}` | {_cell(told)} | {default} |" for spelt, told, default in rows]
+    return lines
+
+
+def _spelt(option: Any) -> str:
+    return ", ".join(option.opts) + ("" if option.is_flag else f" {option.metavar or option.name.upper()}")
+
+
+def _default(option: Any) -> str:
+    if option.required:
+        return "required"
+    if option.is_flag or option.default in (None, [], ()) or not option.show_default:
+        return ""
+    return f"`{option.default}`"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shlex
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from kvaudit.breach import SEVERITY, Breach, gravest, gravity
 from kvaudit.execution import Execution, Played
 from kvaudit.profiles import Profile
 from kvaudit.report import Finding, StepShown
+from kvaudit.repro_file import NAME, repro_file
 from kvaudit.snapshots import due_after, of_ledger, of_observed
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.trace import FORMAT, TraceHeader, keep_trace
@@ -45,7 +47,21 @@ def finding_of(subject: Subject, execution: Execution, instead: Sequence[str]) -
     header = TraceHeader(FORMAT, execution.pool, subject.spec.text, subject.profile.name, main, len(lines))
     trace = keep_trace(subject.failures, name, header, lines)
     repeat = ["kvaudit", "replay", str(trace), *subject.flags()] if trace is not None else instead
-    return _finding(execution, execution.breaches, list(map(shown, execution.played)), trace, repeat)
+    finding = _finding(execution, execution.breaches, list(map(shown, execution.played)), trace, repeat)
+    if trace is not None:
+        _keep_beside(trace.parent, finding, subject, execution, hidden=not any(line.differs for line in lines))
+    return finding
+
+
+def _keep_beside(folder: Path, finding: Finding, subject: Subject, execution: Execution, *, hidden: bool) -> None:
+    """Write the finding as a test and as a page beside its trace, or what can be written: it is shown all the same."""
+    from kvaudit.pictures.page import FILE, page  # jinja2 is loaded only where something is found
+
+    program, profile = execution.scenario.program, subject.profile.name
+    with contextlib.suppress(OSError):
+        test = repro_file(finding, program, subject.spec, profile, folder, hidden=hidden)
+        (folder / NAME).write_text(test, encoding="utf-8")
+        (folder / FILE).write_text(page(finding), encoding="utf-8")
 
 
 def finding_again(execution: Execution, trace: Path, repeat: Sequence[str]) -> Finding:

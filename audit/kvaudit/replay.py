@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from rich.console import Console
 
@@ -43,14 +43,11 @@ def replay(
         line = f"{number:3}  {words.call(operation)} -> {words.came(judgement)}{expected}{then}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     shows = any(line.differs for line in lines)  # then no observe() is needed to see it again
-    if not execution.breaches and header.obligation in OBLIGATIONS and not shows:
-        offered = {*target.capabilities, *([LEDGER] if "observe" in target.capabilities else [])}
-        unseen = OBLIGATIONS[header.obligation].needs - offered
-        if unseen:
-            missing = ", ".join("observe()" if need == LEDGER else f"{need}()" for need in sorted(unseen))
-            told = f"cannot be told[/]: without {missing} a violation of {header.obligation} may not show"
-            console.print(f"[bold yellow]{told}", highlight=False)
-            return INCONCLUSIVE
+    missing = unseen(header.obligation, target.capabilities) if not execution.breaches and not shows else []
+    if missing:
+        told = f"cannot be told[/]: without {', '.join(missing)} a violation of {header.obligation} may not show"
+        console.print(f"[bold yellow]{told}", highlight=False)
+        return INCONCLUSIVE
     if not execution.breaches:
         console.print(f"[bold green]fixed[/]: {header.obligation or 'nothing'} is no longer violated", highlight=False)
         return CONFORMS
@@ -61,6 +58,13 @@ def replay(
     before = f" (when it was saved: {header.obligation})" if header.obligation not in ("", now) else ""
     console.print(f"[bold red]still failing[/]: {now} is violated{before}", highlight=False)
     return VIOLATION
+
+
+def unseen(obligation: str, capabilities: Collection[str]) -> list[str]:
+    """What the target would have to offer for a violation of the obligation to be seen in full, and does not."""
+    offered = {*capabilities, *([LEDGER] if "observe" in capabilities else [])}
+    needs = OBLIGATIONS[obligation].needs if obligation in OBLIGATIONS else frozenset()
+    return ["observe()" if need == LEDGER else f"{need}()" for need in sorted(needs - offered)]
 
 
 def _when_saved(line: TraceLine, now: str) -> str:

@@ -49,6 +49,9 @@ from kvspec import SPEC_VERSION
 
 DEFAULT_MAX_STEPS = 20_000
 DEFAULT_SEED = 0
+INTERRUPTED = "interrupted"
+"""Why an audit was cut short that Ctrl-C has ended."""
+
 _PROGRESS_EVERY_S = 0.1
 _SHAPES_PER_OBLIGATION = 3
 _REPEATS_BEFORE_MUTED = 3
@@ -147,7 +150,7 @@ class Audit(Driver):
             except Exception:
                 if not self._interrupt.came:
                     raise  # else it is what a KeyboardInterrupt has become on its way
-        report = self._report("interrupted" if self._interrupt.came else cut_short)
+        report = self._report(INTERRUPTED if self._interrupt.came else cut_short)
         self._emit(Ended(report))
         return report
 

@@ -29,6 +29,9 @@ DEFAULT_TIMEOUT_S = 10.0
 _START_FACTOR = 6
 """How much longer than others the first answer of a program may take: it has to load first."""
 
+REFUSALS = frozenset({"OutOfBlocks"})
+"""Exceptions that are refusals, whatever the target."""
+
 _PROGRAM = "cmd:"
 
 ENGINES = ("vllm",)
@@ -105,6 +108,14 @@ class TargetSpec:
         target.capabilities -= self._hidden()
         return target
 
+    def start_class(self, cls: type[Any]) -> Target:
+        """Start a class that is at hand, instead of the one that is found by name. Raises TargetError."""
+        version = str(getattr(sys.modules.get(cls.__module__.partition(".")[0]), "__version__", ""))
+        refusals = frozenset(self.refusals) | REFUSALS
+        target = ApiTarget(cls, name=self.text, version=version, refusals=refusals, timeout=self.timeout)
+        target.capabilities -= self._hidden()
+        return target
+
     def _hidden(self) -> frozenset[str]:
         return frozenset({"observe"} if self.black_box else ())
 
@@ -142,7 +153,7 @@ def load_in_process(
     text: str, *, source: str | None = None, refusals: frozenset[str] = frozenset(), timeout: float = 10.0
 ) -> ApiTarget:
     """Load a class or an engine into this process. Raises UsageError or TargetError."""
-    refusals = refusals | {"OutOfBlocks"}
+    refusals = refusals | REFUSALS
     name = text.partition("==")[0]
     if name in ENGINES:
         return _load_engine(name, source, refusals, timeout)

@@ -62,7 +62,7 @@ class Terminal:
         elif isinstance(event, Ended):
             self._bar.stop()
             self._console.print(_report(event.report))
-            self._console.print(_last_line(event.report), soft_wrap=True)
+            self._console.print(last_line(event.report), soft_wrap=True)
 
     def _progress(self, event: Progress) -> None:
         rate = event.steps / event.seconds if event.seconds else 0
@@ -183,7 +183,8 @@ def _goals(report: Report) -> RenderableType:
     return text
 
 
-def _last_line(report: Report) -> Text:
+def last_line(report: Report) -> Text:
+    """The verdict, and what it rests on."""
     held = sum(row.verdict == HOLDS for row in report.rows)
     rate = f"{report.steps / report.seconds:,.0f}/s" if report.seconds else ""
     ran = f"{report.steps:,} steps in {report.executions:,} executions, {report.seconds:.1f} s, {rate}"

@@ -11,7 +11,7 @@ from kvaudit.report import HOLDS, NOT_OBSERVABLE, NOT_REACHED, TRUSTING, VIOLATE
 from kvspec.obligations import LEDGER, OBLIGATIONS
 from kvspec.variants import chosen
 
-_ESSENTIAL = {"K1": "num_cached_tokens", "O1": "num_free_blocks", "I4": "num_free_blocks"}
+ESSENTIAL = {"K1": "num_cached_tokens", "O1": "num_free_blocks", "I4": "num_free_blocks"}
 """Without these no verdict is worth its name."""
 
 
@@ -75,7 +75,7 @@ def inconclusive(capabilities: Collection[str], met: Mapping[str, int]) -> list[
     """Why an audit that found nothing proves little; empty if it does not."""
     reasons = [
         f"{name} is not observable: the target offers no {method}"
-        for name, method in _ESSENTIAL.items()
+        for name, method in ESSENTIAL.items()
         if method not in capabilities
     ]
     missed = sum(not count for count in met.values())

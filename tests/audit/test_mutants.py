@@ -6,6 +6,7 @@ A check that none can fail is no check.
 from __future__ import annotations
 
 import inspect
+import runpy
 import sys
 from pathlib import Path
 
@@ -47,6 +48,12 @@ def test_is_killed_as_a_black_box(mutant: Mutant, monkeypatch: pytest.MonkeyPatc
     again = play(target_of(mutant.cls, black_box=True), scenario, SEED)
     assert len(again.played) == len(scenario.program)
     assert header.obligation == finding.obligation == gravest(again.breaches).obligation
+
+    test = runpy.run_path(str(Path(finding.trace).with_name("test_repro.py")))
+    [repro] = [value for name, value in test.items() if name.startswith("test_")]
+    with pytest.raises(AssertionError, match=rf"(?m)^  {finding.obligation}[:,] "):
+        repro()
+    repro("kvblocks")
     check_picture(finding)
 
 

@@ -48,7 +48,7 @@ def test_generated_pages_are_current() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     for link in re.findall(r"\]\(([^)#\s]+)", text):
         if not link.startswith("https://"):
             assert (page.parent / link).exists(), link
@@ -79,7 +79,7 @@ def audited(code: str, folder: Path) -> Report:
 
 def test_the_quickstart_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", sys.path[:])  # the folder of a target is put before the others
-    code, first_fix, fix, observe = blocks_of("quickstart.md", "python")
+    code, first_fix, fix, observe, _ = blocks_of("quickstart.md", "python")
 
     def with_take(method: str) -> str:
         return re.sub(r"    def _take.*?\n(?=\n    def )", lambda _: method, code, flags=re.DOTALL)
@@ -150,7 +150,7 @@ def test_the_exchange_is_what_kvblocks_says() -> None:
 
 
 def test_the_program_conforms(tmp_path: Path) -> None:
-    code, _, fix, _ = blocks_of("quickstart.md", "python")
+    code, _, fix, *_ = blocks_of("quickstart.md", "python")
     fixed = re.sub(r"    def _take.*?\n(?=\n    def )", lambda _: fix, code, flags=re.DOTALL)
     (tmp_path / "blocks.py").write_text(fixed, encoding="utf-8")
     program = blocks_of("harness.md", "python")[-1]

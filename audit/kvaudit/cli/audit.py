@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from kvaudit.cli.ci import CiFiles
 from kvaudit.cli.console import JsonFile, ReportFolder, say, started
 from kvaudit.cli.options import (
     FAILURES,
@@ -14,12 +15,15 @@ from kvaudit.cli.options import (
     Failures,
     Isolate,
     Json,
+    JUnit,
     MaxTime,
     Misuse,
     Profile,
     Refusal,
     Report,
+    Sarif,
     Source,
+    Summary,
     Target,
     Timeout,
 )
@@ -46,6 +50,9 @@ def run(
     misuse: Misuse = False,
     json: Json = None,
     report: Report = None,
+    junit: JUnit = None,
+    summary: Summary = None,
+    sarif: Sarif = None,
     failures: Failures = FAILURES,
     refusal: Refusal = [],  # noqa: B006 (typer copies it)
     isolate: Isolate = False,
@@ -63,11 +70,13 @@ def run(
     folder = ReportFolder(report)
     with (
         JsonFile(json) as file,
-        started(spec, profile, stderr=file.is_stdout) as (manager, rules, console),
+        CiFiles(junit, summary, sarif) as ci,
+        started(spec, profile, stderr=file.is_stdout or ci.is_stdout) as (manager, rules, console),
         Terminal(console) as terminal,
     ):
         result = Audit(manager, spec, rules, options, terminal).run()
         file.write(result)
+        ci.write(result)
         folder.write(result, console)
     raise typer.Exit(result.exit_code)
 

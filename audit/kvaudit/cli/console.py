@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import msgspec
 import typer
@@ -32,36 +32,57 @@ def say(kind: str, text: str) -> None:
     Console(stderr=True, soft_wrap=True).print(f"[{style}]{kind}:[/] {escape(text)}", highlight=False)
 
 
-class JsonFile:
-    """The file of `--json`, opened before the work begins: a wrong path is to be told at once."""
+class OutputFile:
+    """The file of an option, opened before the work begins: a wrong path is to be told at once.
 
-    def __init__(self, path: str | None) -> None:
+    appends: the file is somebody's who expects more than one text in it.
+    """
+
+    def __init__(self, option: str, path: str | None, *, appends: bool = False) -> None:
+        self._option = option
         self._path = path
-        self._file: io.BufferedIOBase | None = None
+        self._mode = "ab" if appends else "wb"
+        self._file: IO[bytes] | None = None
 
     @property
     def is_stdout(self) -> bool:
         """Then everything else goes to standard error."""
         return self._path == "-"
 
-    def __enter__(self) -> JsonFile:
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the option was given."""
+        return self._path is not None
+
+    def __enter__(self) -> Self:
         if self.is_stdout:
-            self._file = sys.stdout.buffer  # type: ignore[assignment]
+            self._file = sys.stdout.buffer
         elif self._path is not None:
             try:
-                self._file = open(self._path, "wb")  # closed on leaving
+                self._file = open(self._path, self._mode)  # closed on leaving
             except OSError as error:
-                raise UsageError(f"--json {self._path}: {error.strerror}") from None
+                raise UsageError(f"{self._option} {self._path}: {error.strerror}") from None
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None and not self.is_stdout:
             self._file.close()
 
+    def write_bytes(self, make: Callable[[], bytes]) -> None:
+        """Write what `make` returns, if a file was asked for; else it is not called."""
+        if self._file is not None:
+            self._file.write(make())
+
+
+class JsonFile(OutputFile):
+    """A file for JSON, that of `--json` unless said otherwise."""
+
+    def __init__(self, path: str | None, option: str = "--json") -> None:
+        super().__init__(option, path)
+
     def write(self, value: Any) -> None:
         """Write the value, if a file was asked for."""
-        if self._file is not None:
-            self._file.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+        self.write_bytes(lambda: msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
 class ReportFolder:

@@ -44,6 +44,20 @@ Report = Annotated[
         "--report", metavar="DIR", help="Write report.html there, with a picture of each failure.", show_default=False
     ),
 ]
+JUnit = Annotated[
+    Path | None,
+    typer.Option("--junit", metavar="FILE", help="Write JUnit XML, a test case an obligation.", show_default=False),
+]
+Summary = Annotated[
+    Path | None,
+    typer.Option(
+        "--summary", metavar="FILE", help="Append Markdown, as $GITHUB_STEP_SUMMARY takes it.", show_default=False
+    ),
+]
+Sarif = Annotated[
+    Path | None,
+    typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0, for code scanning.", show_default=False),
+]
 Failures = Annotated[
     Path, typer.Option("--failures", metavar="DIR", help="Where failures are saved, and replayed from at the next run.")
 ]

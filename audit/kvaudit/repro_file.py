@@ -1,0 +1,112 @@
+"""`test_repro.py`: a finding as a test that pytest runs, and Python alone."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from kvaudit.printable import printable, without_controls
+from kvaudit.protocol import Allocate, Append, Mutation
+from kvaudit.report import Finding
+from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
+from kvspec.obligations import OBLIGATIONS
+
+NAME = "test_repro.py"
+_WIDTH = 116
+
+
+def repro_file(
+    finding: Finding, program: Sequence[Mutation], spec: TargetSpec, profile: str, folder: Path, *, hidden: bool
+) -> str:
+    """The text of the file.
+
+    folder: where it will be; the target is looked for from the current folder of now. hidden: the answers alone do
+    not show what is broken.
+    """
+    options = [
+        f"num_blocks={finding.num_blocks}",
+        f"block_size={finding.block_size}",
+        f"enable_prefix_cache={finding.enable_prefix_cache}",
+        "root=ROOT",
+        f"profile={_literal(profile)}",
+        *_options(spec),
+        *([f"hidden={_literal(finding.obligation)}"] if hidden else []),
+    ]
+    name = finding.id.lower().replace("-", "_")
+    lines = [
+        *_comment(f"{finding.obligation}: {OBLIGATIONS[finding.obligation].title}."),
+        *_comment(f"In production: {finding.symptom}."),
+        "#",
+        *_comment(f"pytest {NAME}, or python {NAME} [TARGET]. It fails as long as the target is wrong."),
+        "# It may be moved among the tests of a project; ROOT is the folder from which TARGET is found.",
+        "",
+        "import sys",
+        "from pathlib import Path",
+        "",
+        "from kvaudit.reproduce import audited",
+        "",
+        f"ROOT = {_root(folder)}",
+        f"TARGET = {_literal(spec.text)}",
+        "",
+        "",
+        f"def test_{name}(target: str = TARGET) -> None:",
+        "    with audited(",
+        "        target,",
+        *[f"        {option}," for option in options],
+        "    ) as manager:",
+        *_calls(program, finding),
+        "",
+        "",
+        'if __name__ == "__main__":',
+        f"    test_{name}(*sys.argv[1:])",
+        f'    print("passed: {finding.obligation} is not violated here")',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _calls(program: Sequence[Mutation], finding: Finding) -> list[str]:
+    """A call a line, with what is due behind it; below the last one, what came and what is wrong with it."""
+    lines = [
+        f"        manager.{_call(operation)}  # {_line(step.expected)}"
+        for operation, step in zip(program, finding.steps, strict=True)
+    ]
+    wrong = [f"came: {finding.steps[-1].got}", *finding.details]
+    return lines + [f"        # {_line(text)}" for text in wrong]
+
+
+def _call(operation: Mutation) -> str:
+    """The operation as a call."""
+    seq = _literal(operation.seq)
+    if isinstance(operation, Allocate):
+        return f"allocate({seq}, {list(operation.tokens)})"
+    return f"append_slot({seq}, {operation.token})" if isinstance(operation, Append) else f"free({seq})"
+
+
+def _literal(value: object) -> str:
+    """A value as a program has it, with the quotes that formatters prefer."""
+    is_plain = isinstance(value, str) and value.isascii() and value.isprintable() and not set(value) & set('"\\')
+    return f'"{value}"' if is_plain else repr(value)
+
+
+def _options(spec: TargetSpec) -> list[str]:
+    """The options of the target that are not the usual ones."""
+    named = {"source": spec.source, "refusals": spec.refusals, "isolate": spec.isolate, "black_box": spec.black_box}
+    told = [f"{name}={_literal(value)}" for name, value in named.items() if value]
+    return told + ([f"timeout={spec.timeout!r}"] if spec.timeout != DEFAULT_TIMEOUT_S else [])
+
+
+def _root(folder: Path) -> str:
+    """The current folder, as seen from the file."""
+    here, folder = Path.cwd(), folder.resolve()
+    if not folder.is_relative_to(here):
+        return f"Path({_literal(str(here))})"
+    return f"Path(__file__).resolve().parents[{len(folder.relative_to(here).parts)}]"
+
+
+def _comment(text: str) -> list[str]:
+    return [f"# {line}" for line in textwrap.wrap(_line(text), _WIDTH)]
+
+
+def _line(text: str) -> str:
+    return without_controls(printable(" ".join(text.split())))

@@ -1,0 +1,86 @@
+"""A saved failure as a program that reads like calls: what `test_repro.py` beside a trace imports."""
+
+from __future__ import annotations
+
+import contextlib
+import unittest
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kvaudit import words
+from kvaudit.execution import Execution
+from kvaudit.findings import details
+from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvaudit.replay import unseen
+from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec, profile_named
+
+
+class Audited:
+    """A block manager of which every answer is judged.
+
+    Each call raises AssertionError, saying what is wrong, if the manager breaks an obligation at it. A refusal that is
+    due is no error. A call that a caller may not make now (a right manager may have refused what came before) is left
+    out.
+    """
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+
+    def allocate(self, seq: str, tokens: Sequence[int]) -> None:
+        """A new sequence with these tokens."""
+        __tracebackhide__ = True  # a failure is shown at the call
+        self._apply(Allocate(seq, tuple(tokens)))
+
+    def append_slot(self, seq: str, token: int) -> None:
+        """One more token of a live sequence."""
+        __tracebackhide__ = True
+        self._apply(Append(seq, token))
+
+    def free(self, seq: str) -> None:
+        """The end of a live sequence."""
+        __tracebackhide__ = True
+        self._apply(Free(seq))
+
+    def _apply(self, operation: Mutation) -> None:
+        __tracebackhide__ = True
+        if not self._execution.is_legal(operation):
+            return
+        judgement = self._execution.apply(operation)
+        if judgement.breaches:
+            expected = f"expected: {words.expected(operation, judgement)}; came: {words.came(judgement)}"
+            raise AssertionError("\n  ".join([words.call(operation), expected, *details(judgement.breaches)]))
+
+
+@contextlib.contextmanager
+def audited(
+    target: str,
+    *,
+    num_blocks: int,
+    block_size: int,
+    enable_prefix_cache: bool = True,
+    root: Path | str = ".",
+    profile: str | None = None,
+    source: str | None = None,
+    refusals: Sequence[str] = (),
+    isolate: bool = False,
+    black_box: bool = False,
+    timeout: float = DEFAULT_TIMEOUT_S,
+    hidden: str = "",
+) -> Iterator[Audited]:
+    """One fresh pool of a target, held to the specification; the options are those of `kvaudit run`.
+
+    root: the folder from which the target is started. hidden: an obligation that cannot be judged from the answers
+    alone: where nothing is found and the target does not offer what is needed to see it, unittest.SkipTest is raised,
+    which pytest knows, too. Raises UsageError or TargetError if the target does not start.
+    """
+    spec = TargetSpec(target, source, tuple(refusals), isolate, black_box, timeout)
+    with contextlib.chdir(root):
+        manager: Target = spec.start()
+    try:
+        pool = Pool(num_blocks, block_size, enable_prefix_cache)
+        yield Audited(Execution(manager, pool, profile_named(profile or manager.profile)))
+        missing = unseen(hidden, manager.capabilities)
+        if missing:
+            raise unittest.SkipTest(f"without {', '.join(missing)} a violation of {hidden} may not show")
+    finally:
+        manager.close()
