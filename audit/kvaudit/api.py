@@ -205,10 +205,13 @@ class ApiTarget:
         manager, offers = self._manager, self.capabilities
         tables: dict[str, Any] | None = None
         if "block_table" in offers:
-            read = {seq: manager.block_table(seq) for seq in self._live}
-            self._lists += [table for table in read.values() if isinstance(table, list)]
-            plain = {seq: _plain(table) for seq, table in read.items()}
-            tables = {seq: tuple(table) if type(table) is list else table for seq, table in plain.items()}
+            tables = {}
+            for seq in self._live:
+                table = manager.block_table(seq)
+                if isinstance(table, list):
+                    self._lists.append(table)
+                plain = _plain(table)
+                tables[seq] = tuple(plain) if type(plain) is list else plain
         free = manager.num_free_blocks
         return Observed(
             num_free_blocks=_plain(free() if callable(free) else free),
@@ -269,24 +272,22 @@ def as_state(observation: Any) -> State:
 
     Raises TargetError if it is neither or holds nonsense.
     """
-    if isinstance(observation, Mapping):
-        values = [observation.get(name) for name in _COPIED]
-    else:
-        values = [getattr(observation, name, None) for name in _COPIED]
-    i = 0
+    is_mapping = isinstance(observation, Mapping)
+    values: list[Any] = []
+    value = None
     try:
-        for i, copied in enumerate(_COPIED.values()):
-            if values[i] is not None:
-                values[i] = copied(values[i])
+        for name, copied in _COPIED:
+            value = observation.get(name) if is_mapping else getattr(observation, name, None)
+            values.append(None if value is None else copied(value))
     except (TypeError, AttributeError, ValueError):
         raise TargetError(
-            f"observe() gives {values[i]!r:.80} for {list(_COPIED)[i]!r}: it is to be a mapping, or an object with "
-            f"attributes, of {', '.join(_COPIED)}. Leave out what cannot be seen, or run with --black-box."
+            f"observe() gives {value!r:.80} for {_NAMES[len(values)]!r}: it is to be a mapping, or an object with "
+            f"attributes, of {', '.join(_NAMES)}. Leave out what cannot be seen, or run with --black-box."
         ) from None
     state = State(*values)
     if state == _NOTHING_SEEN:
         raise TargetError(
-            f"observe() gives {observation!r:.80}, in which none of {', '.join(_COPIED)} is found. "
+            f"observe() gives {observation!r:.80}, in which none of {', '.join(_NAMES)} is found. "
             "Run with --black-box to audit without it."
         )
     return state
@@ -312,25 +313,31 @@ def _number(value: Any) -> Any:
 
 
 def _number_of_each(value: Any) -> dict[Any, Any]:
-    return {key: _number(number) for key, number in value.items()}
+    return {key: number if type(number) is int else _number(number) for key, number in value.items()}
 
 
 def _numbers_of_each(value: Any) -> dict[Any, tuple[Any, ...]]:
     return {seq: _numbers(items) for seq, items in value.items()}
 
 
-_COPIED: dict[str, Callable[[Any], Any]] = {
-    "free": _numbers,
-    "evictable": _numbers,
-    "ref": _numbers,
-    "block_hash": tuple,
-    "hash_to_block": _number_of_each,
-    "tables": _numbers_of_each,
-    "tokens": _numbers_of_each,
-    "hashes": lambda value: {seq: tuple(items) for seq, items in value.items()},
-    "cached": _number_of_each,
-}
+def _keys_of_each(value: Any) -> dict[Any, tuple[Any, ...]]:
+    return {seq: tuple(items) for seq, items in value.items()}
+
+
+_COPIED: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+    ("free", _numbers),
+    ("evictable", _numbers),
+    ("ref", _numbers),
+    ("block_hash", tuple),
+    ("hash_to_block", _number_of_each),
+    ("tables", _numbers_of_each),
+    ("tokens", _numbers_of_each),
+    ("hashes", _keys_of_each),
+    ("cached", _number_of_each),
+)
 """The structures of an observation, each with how it is copied: it may be the manager's own."""
+
+_NAMES = tuple(name for name, _ in _COPIED)
 
 
 def _failing(items: Sequence[Any], at: int) -> Iterator[Any]:

@@ -18,14 +18,18 @@ from kvaudit.words import short
 from kvspec.identity import Identity
 from kvspec.ledger import Ledger
 from kvspec.operations import available, blocks_for
+from kvspec.policy import SEED
 from kvspec.variants import Variants
 
 
 def block_list(value: Any, num_blocks: int) -> list[int] | None:
     """The value as a list of block numbers; None if it is not one."""
-    if isinstance(value, (list, tuple)) and all(type(b) is int and 0 <= b < num_blocks for b in value):
-        return list(value)
-    return None
+    if not isinstance(value, (list, tuple)):
+        return None
+    for b in value:
+        if type(b) is not int or not 0 <= b < num_blocks:
+            return None
+    return list(value)
 
 
 class Illegal(Exception):
@@ -133,7 +137,7 @@ class Unseen:
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Appended:
     """The policy of a target that completed an append: the new block, if there is one, is that of the slot."""
 
@@ -178,8 +182,8 @@ def in_use(ledger: Ledger, block: int) -> list[Breach]:
 
 def out_of_order(ledger: Ledger, new: Sequence[int], hits: Sequence[int], variants: Variants) -> list[Breach]:
     """O6: idle blocks that were taken although another one had to go first, under the variants."""
-    if not new:
-        return []
+    if tuple(new) == SEED.blocks(ledger, tuple(hits), len(new)):
+        return []  # legal under all variants
     free = _Heads(ledger.free)
     evictable = _Heads(b for b in ledger.evictable if b not in hits)
     for block in new:

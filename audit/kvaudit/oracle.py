@@ -9,7 +9,6 @@ shadow memory follows nothing but the target's own answers (`kvaudit.caller`).
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -88,6 +87,7 @@ class Oracle:
         self._capabilities = capabilities
         self._caller = Caller(pool)
         self._keys = Keys()
+        self._agreed: tuple[Ledger | None, State] = None, State()  # those that were compared last
         self._program: list[Operation] = []
         self._turn = 0
 
@@ -217,11 +217,10 @@ class Oracle:
         num_free_blocks: Any,
         breaches: list[Breach],
     ) -> None:
-        if step is not None:
+        if step is not None and step.change.registered:
             self._keys.learn(step.change, state, self.ledger)
-        with contextlib.suppress(TypeError, ValueError):  # what cannot even be compared makes no sense
-            if agrees(state, self.ledger, self._keys, self._variants):
-                return
+        if self._agrees(state):
+            return
         check_sense(state, self.ledger.num_blocks)
         observed = as_ledger(state, self.ledger, self._keys)
         logic = Finite(before, self.ledger, observed)
@@ -243,6 +242,19 @@ class Oracle:
         change = step.change if step is not None else _NO_CHANGE
         blocks = differing(self.ledger, observed) or handled(op, before, change)
         breaches += [Breach(name, difference, blocks) for name in SEVERITY if name in names]
+
+    def _agrees(self, state: State) -> bool:
+        """Whether the state is as is due; where nothing was to change, whether it is as it was."""
+        ledger = self.ledger
+        try:
+            if self._agreed[0] is ledger and self._agreed[1] == state:
+                return True
+            if not agrees(state, ledger, self._keys, self._variants):
+                return False
+        except (TypeError, ValueError):  # what cannot even be compared makes no sense
+            return False
+        self._agreed = ledger, state
+        return True
 
     def _reads(self, outcomes: Sequence[Outcome], breaches: list[Breach]) -> None:
         for read, outcome in zip(self._program[2:-1], outcomes[2:-1], strict=True):
