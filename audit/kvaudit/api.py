@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import math
 import operator
-import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import FrameType
 from typing import Any
 
 import msgspec
@@ -40,16 +37,15 @@ from kvaudit.protocol import (
     Slot,
     State,
 )
+from kvaudit.time_limit import Hang, TimeLimit
+
+_DONE = Returned()
 
 REQUIRED = ("allocate", "append_slot", "free", "num_free_blocks", "num_cached_tokens")
 OPTIONAL = ("slot", "can_allocate", "block_table", "observe")
 
 _NAMED = (ValueError, LookupError, TypeError, OverflowError)
 """Builtin exceptions that say what was wrong with an argument; any other builtin is an accident."""
-
-
-class Hang(BaseException):
-    """A call did not return in time. Not an Exception, so that no target swallows it."""
 
 
 class ApiTarget:
@@ -89,7 +85,7 @@ class ApiTarget:
         self._is_refusal: dict[type[BaseException], bool] = {}
         self._timeout = timeout
         self._manager: Any = None
-        self._limit = _TimeLimit(timeout)
+        self._limit = TimeLimit(timeout)
         self._handlers: dict[type[Any], Callable[[Any], Outcome]] = {
             Allocate: self._allocate,
             Append: self._append,
@@ -121,10 +117,11 @@ class ApiTarget:
     def run(self, program: Sequence[Operation]) -> list[Outcome]:
         """Execute the operations to the end, and answer one outcome for each. A hang ends the program early."""
         outcomes: list[Outcome] = []
+        execute = self.execute
         try:
             with self._limit:
                 for operation in program:
-                    outcomes.append(self.execute(operation))
+                    outcomes.append(execute(operation))
         except Hang:
             outcomes.append(Raised(HANG, f"no answer within {self._timeout:g} s", named=False))
         return outcomes
@@ -149,6 +146,7 @@ class ApiTarget:
 
     def close(self) -> None:
         """Forget the manager."""
+        self._limit.disarm()
         self._manager = None
 
     @property
@@ -193,7 +191,7 @@ class ApiTarget:
     def _free(self, operation: Free) -> Outcome:
         self._manager.free(operation.seq)
         self._live.remove(operation.seq)
-        return Returned()
+        return _DONE
 
     def _slot(self, operation: Slot) -> Outcome:
         return Returned(_plain(self._manager.slot(operation.seq, operation.pos)))
@@ -223,8 +221,8 @@ class ApiTarget:
     def _scribble(self, _: Scribble) -> Outcome:
         for items in self._lists:
             items[:] = [7] * (len(items) + 1)
-        self._lists = []
-        return Returned()
+        self._lists.clear()
+        return _DONE
 
     def _raw_call(self, call: Call) -> Outcome:
         args = list(call.args)
@@ -360,31 +358,6 @@ def _where(error: BaseException) -> str:
 
 def _is_named(error: BaseException) -> bool:
     return type(error).__module__ != "builtins" or isinstance(error, _NAMED)
-
-
-class _TimeLimit:
-    """Raises Hang in its block if that takes longer. Where there are no timers (not the main thread): no limit."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._works = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
-
-    def arm(self) -> None:
-        """Install the handler; somebody else may have taken the signal since."""
-        if self._works:
-            signal.signal(signal.SIGALRM, _ring)
-
-    def __enter__(self) -> None:
-        if self._works:
-            signal.setitimer(signal.ITIMER_REAL, self._seconds)
-
-    def __exit__(self, *_: object) -> None:
-        if self._works:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _ring(signum: int, frame: FrameType | None) -> None:
-    raise Hang
 
 
 def encode_line(message: msgspec.Struct) -> bytes:

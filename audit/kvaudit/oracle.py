@@ -104,10 +104,11 @@ class Oracle:
         probes: list[Operation] = []
         if "slot" in self._capabilities:
             # Only sequences and tokens that are there whatever comes of the operation.
-            sure = [seq for seq in self.ledger.sequences if seq != operation.seq or isinstance(operation, Append)]
+            sequences = self.ledger.sequences
+            sure = [seq for seq in sequences if seq != operation.seq or type(operation) is Append]
             if sure:
                 seq = sure[self._turn % len(sure)]
-                probes.append(Slot(str(seq), self._turn % len(self.ledger.sequences[seq].tokens)))
+                probes.append(Slot(str(seq), self._turn % len(sequences[seq].tokens)))
         if "can_allocate" in self._capabilities:
             probes.append(CanAllocate(self._a_length()))
         return probes
@@ -257,7 +258,9 @@ class Oracle:
         return True
 
     def _reads(self, outcomes: Sequence[Outcome], breaches: list[Breach]) -> None:
-        for read, outcome in zip(self._program[2:-1], outcomes[2:-1], strict=True):
+        program = self._program
+        for i in range(2, len(program) - 1):
+            read, outcome = program[i], outcomes[i]
             if not isinstance(outcome, Returned):
                 blocks = table_of(self.ledger, read.seq) if isinstance(read, Slot) else room(self.ledger)
                 breaches.append(Breach("O2", words.unexpected(outcome), blocks))

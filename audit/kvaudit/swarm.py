@@ -37,12 +37,13 @@ def _example(workload: Workload, choices: _Random) -> None:
 
 
 def _enabled(choices: _Random) -> list[Rule]:
-    """The rules that this example may use, the favoured ones several times; always one that allocates."""
+    """The rules that this example may use, the favoured ones several times; always those without which a pool is idle
+    or full for ever."""
     rules = [rule for rule in RULES for _ in range(choices.one_of(_WEIGHTS))]
-    return [*rules, _ALLOCATE]
+    return [*rules, *_ALWAYS]
 
 
-_ALLOCATE = next(rule for rule in RULES if rule.play is Workload.allocate)
+_ALWAYS = [rule for rule in RULES if rule.play in (Workload.allocate, Workload.free)]
 
 
 class _Random:
