@@ -6,13 +6,11 @@ What happens is told as a stream of events (`kvaudit.report`); every front end c
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -23,7 +21,6 @@ from kvaudit.execution import Execution, Played, Scenario, play
 from kvaudit.findings import Subject, finding_of
 from kvaudit.goals import goals_of
 from kvaudit.interrupt import Interrupt
-from kvaudit.machine import run_batch
 from kvaudit.misuse import Accepted, try_misuse
 from kvaudit.profiles import Profile
 from kvaudit.protocol import Mutation, Pool
@@ -43,10 +40,10 @@ from kvaudit.report import (
     Report,
 )
 from kvaudit.shrink import MAX_PLAYS, shrink
-from kvaudit.swarm import run_swarm
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.trace import read_trace
 from kvaudit.tracker import Tracker
+from kvaudit.turns import Engine, turns
 from kvaudit.verdicts import inconclusive, misuse_row, rows
 from kvaudit.workload import Driver, EndExample
 from kvspec import SPEC_VERSION
@@ -56,14 +53,10 @@ DEFAULT_SEED = 0
 _PROGRESS_EVERY_S = 0.1
 _SHAPES_PER_OBLIGATION = 3
 _REPEATS_BEFORE_MUTED = 3
-_FIRST_SWARM, _LARGEST_SWARM = 100, 100_000
 _PATIENCE_WITH_HANGS_S = 30.0
 _DOES_NOT_REPEAT = (
     "the same program on a fresh pool goes otherwise: state is left over from other pools, or there is chance"
 )
-
-
-Engine = Literal["both", "hypothesis", "swarm"]
 
 
 @dataclass(frozen=True)
@@ -198,22 +191,12 @@ class Audit(Driver):
             self._found(breached.execution)
 
     def _generate(self) -> None:
-        """Hypothesis and swarm in turns, or one of them; the turns of the swarm grow, since volume is its part."""
         self._phase = "generated"
-        engine = self._options.engine
-        for turn in itertools.count(1):
-            seed = self._options.seed * 1_000_003 + turn
-            if engine != "swarm":
-                self._drive(lambda seed=seed: run_batch(self, seed))
-            if engine != "hypothesis":
-                examples = min(_FIRST_SWARM << turn, _LARGEST_SWARM)
-                self._drive(lambda seed=seed, examples=examples: run_swarm(self, seed, examples))
-
-    def _drive(self, examples: Callable[[], None]) -> None:
-        try:
-            examples()
-        except _Breached as breached:
-            self._found(breached.execution)
+        for turn in turns(self, self._options.engine, self._options.seed):
+            try:
+                turn()
+            except _Breached as breached:
+                self._found(breached.execution)
 
     def _try_misuse(self) -> None:
         if self._spec.adapted:
