@@ -62,8 +62,8 @@ _SETTINGS = settings(
 class _Drawn:
     """Choices that Hypothesis draws."""
 
-    def __init__(self, data: st.DataObject) -> None:
-        self._draw = data.draw
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
 
     def number(self, most: int) -> int:
         return self._draw(_numbers(most))
@@ -73,6 +73,12 @@ class _Drawn:
 
     def some_of(self, items: Sequence[T], most: int) -> list[T]:
         return [items[index] for index in self._draw(_lists_of_numbers(len(items) - 1, most))]
+
+
+@st.composite
+def _choices(draw: st.DrawFn) -> _Drawn:
+    """As `data()`, which takes several times as long for each draw, for it also keeps what it would print."""
+    return _Drawn(draw)
 
 
 @cache
@@ -95,14 +101,14 @@ class _Machine(RuleBasedStateMachine):
         self.workload = Workload(self.driver)
         self.is_open = False
 
-    @initialize(data=st.data())
-    def start(self, data: st.DataObject) -> None:
+    @initialize(choices=_choices())
+    def start(self, choices: _Drawn) -> None:
         self.is_open = True
-        self.play(Workload.start, data)
+        self.play(Workload.start, choices)
 
-    def play(self, play: Callable[[Workload, _Drawn], None], data: st.DataObject) -> None:
+    def play(self, play: Callable[[Workload, _Drawn], None], choices: _Drawn) -> None:
         try:
-            play(self.workload, _Drawn(data))
+            play(self.workload, choices)
         except EndExample:
             reject()
 
@@ -118,8 +124,8 @@ def _machine(driver: Driver) -> type[RuleBasedStateMachine]:
 
 
 def _as_hypothesis_has_it(ours: Rule) -> Any:
-    def step(self: _Machine, data: st.DataObject) -> None:
-        self.play(ours.play, data)
+    def step(self: _Machine, choices: _Drawn) -> None:
+        self.play(ours.play, choices)
 
     step.__name__ = ours.name
-    return rule(data=st.data())(precondition(lambda self: ours.can(self.workload))(step))
+    return rule(choices=_choices())(precondition(lambda self: ours.can(self.workload))(step))

@@ -15,8 +15,8 @@ class Hang(BaseException):
 class TimeLimit:
     """Raises Hang in its block if that takes longer. Where there are no timers (not the main thread): no limit.
 
-    To set a timer costs more than most blocks take. So it is left to run at the end of a block, and the next one sets it
-    only if it would ring too late. Where it rings too early, it is set again for the rest.
+    To set a timer costs more than most blocks take. So it is left to run at the end of a block, and the next one sets
+    it only if it would ring too late. Where it rings too early, it is set again for the rest.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -24,7 +24,7 @@ class TimeLimit:
         self._works = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
 
     def arm(self) -> None:
-        """Install the handler, and trust no timer that was set before: somebody else may have taken the signal since."""
+        """Install the handler. No timer set before is trusted: somebody else may have taken the signal since."""
         if self._works:
             signal.signal(signal.SIGALRM, _ALARM.ring)
             _ALARM.rings = 0.0
@@ -46,7 +46,10 @@ class TimeLimit:
 
 
 class _Alarm:
-    """The timer; a process has one. ends: when Hang is due, while a block is open. rings: when it rings, if it is set."""
+    """The timer of the process.
+
+    ends: when Hang is due, while a block is open. rings: when the timer rings, if it is set.
+    """
 
     def __init__(self) -> None:
         self.ends: float | None = None

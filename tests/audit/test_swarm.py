@@ -1,4 +1,4 @@
-"""The swarm driver: the same rules as Hypothesis, the same programs for the same seed, and every planted bug is found."""
+"""The swarm driver: the rules of Hypothesis, the same programs for the same seed, and every planted bug is found."""
 
 from __future__ import annotations
 

@@ -45,9 +45,7 @@ def run(
     seed: Annotated[int, typer.Option(metavar="N", help="Another seed, other examples.")] = 0,
     engine: Annotated[
         Engine,
-        typer.Option(
-            help="Who makes the examples: Hypothesis, the swarm driver (ten times as many), or both in turns."
-        ),
+        typer.Option(help="Who makes the examples: Hypothesis, the faster swarm driver, or both in turns."),
     ] = "both",
     stop_at_first: Annotated[bool, typer.Option("-x", "--exitfirst", help="Stop at the first finding.")] = False,
     misuse: Misuse = False,
