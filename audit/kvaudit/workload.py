@@ -151,10 +151,13 @@ class Workload:
         refused = self._driver.apply(operation)
         if isinstance(operation, Free):
             del self.live[operation.seq]
-        elif not refused:
-            is_new = isinstance(operation, Allocate)
-            self.live[operation.seq] = operation.tokens if is_new else (*self.live[operation.seq], operation.token)
-        return refused
+        elif refused:
+            return True
+        elif isinstance(operation, Allocate):
+            self.live[operation.seq] = operation.tokens
+        else:
+            self.live[operation.seq] += (operation.token,)
+        return False
 
 
 class Rule(NamedTuple):
