@@ -43,9 +43,9 @@ from kvaudit.shrink import MAX_PLAYS, shrink
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.trace import read_trace
 from kvaudit.tracker import Tracker
-from kvaudit.turns import Engine, turns
+from kvaudit.turns import turns
 from kvaudit.verdicts import inconclusive, misuse_row, rows
-from kvaudit.workload import Driver, EndExample
+from kvaudit.workload import Driver, EndExample, Engine
 from kvspec import SPEC_VERSION
 
 DEFAULT_MAX_STEPS = 20_000
@@ -310,6 +310,7 @@ class Audit(Driver):
 
     def _again(self) -> list[str]:
         budget = ["--seed", str(self._options.seed), "--max-steps", str(self._steps)]
+        budget += ["--engine", self._options.engine] if self._options.engine != "both" else []
         return ["kvaudit", "run", self._spec.text, *self._subject.flags(), *budget]
 
     def _plays_for_hang(self) -> int:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Literal
 
+from kvaudit.machine import run_batch
 from kvaudit.swarm import run_swarm
-from kvaudit.workload import Driver
-
-Engine = Literal["both", "hypothesis", "swarm"]
+from kvaudit.workload import Driver, Engine
 
 _FIRST_SWARM, _LARGEST_SWARM = 200, 100_000
 
@@ -20,8 +18,6 @@ def turns(driver: Driver, engine: Engine, seed: int) -> Iterator[Callable[[], No
 
     The turns of the swarm double, as volume is its part. The examples of a small budget are the first of a large one.
     """
-    from kvaudit.machine import run_batch  # Hypothesis takes long to load, and the command line only needs the names
-
     for number in itertools.count():
         seed_of_turn = seed * 1_000_003 + number + 1
         if engine != "swarm":

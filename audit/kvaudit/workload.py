@@ -10,10 +10,13 @@ is also met with variations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from kvaudit.goals import GOALS
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+
+Engine = Literal["both", "hypothesis", "swarm"]
+"""Who chooses among the rules."""
 
 T = TypeVar("T")
 Tokens = tuple[int, ...]

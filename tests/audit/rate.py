@@ -16,8 +16,8 @@ import time
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Refused
 from kvaudit.runner import Audit, Options
 from kvaudit.targets import Target, TargetSpec, profile_named
-from kvaudit.turns import Engine, turns
-from kvaudit.workload import Driver
+from kvaudit.turns import turns
+from kvaudit.workload import Driver, Engine
 
 
 class _Enough(BaseException):

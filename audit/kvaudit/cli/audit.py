@@ -25,7 +25,7 @@ from kvaudit.cli.options import (
 )
 from kvaudit.errors import UsageError
 from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
-from kvaudit.turns import Engine
+from kvaudit.workload import Engine
 
 NOT_FETCHED = 4
 """Exit code of `kvaudit fetch` where the engine could not be had: no network, no such version, ..."""
