@@ -8,6 +8,7 @@
 CDPATH='' cd -- "$(dirname -- "$0")" || exit 2
 ROOT=$PWD
 ENGINE=vllm==0.33.0
+OTHER_Z3=z3-solver==4.15.4
 BUG=tests/mutants/pool.py:KeepsMappingOnEviction
 unset PYTHONPATH PYTHONHOME
 
@@ -18,8 +19,9 @@ types   mypy (strict) and pyright (standard)
 test    every test
 p06     the seed's examples, line by line
 explore search every operation sequence of kvblocks on pools of up to 4 blocks; with --deep on (4,3) and (5,1) too
-proofs  prove kvblocks for every size; takes about two minutes
+proofs  prove kvblocks for every size, and CrossHair's contracts; --deep: are the proofs vacuous, --stability: do they depend on Z3
 audit   audit kvblocks and vLLM, or `audit TARGET [OPTIONS]`
+matrix  what supports each obligation of kvblocks: runs what has not run yet of explore, proofs and audit
 wheel   sdist, the wheel built from it, and that wheel in two fresh environments
 demo    kvblocks conforms, a planted bug is caught, vLLM is audited
 END
@@ -40,12 +42,26 @@ part_test() { step pytest pytest "$@"; }
 
 part_p06() { step pytest pytest tests/blocks/test_p06.py -v "$@"; }
 
-part_proofs() { step kvproofs python -m kvproofs; }
+part_proofs() {
+    case ${1:-} in
+        --stability)
+            step '' python -m venv "$work/z3" && step '' "$work/z3/bin/pip" install -q --disable-pip-version-check "$OTHER_Z3" &&
+                step stability python -m kvproofs --stability --python "$work/z3/bin/python"
+            ;;
+        --deep)
+            for name in agreeing witnesses dropping; do step "$name" env PYTHONPATH=tests python -m "proofs.$name"; done
+            ;;
+        *)
+            step kvproofs python -m kvproofs --json "$evidence/proof.json"
+            step CrossHair python -m kvproofs.crosshair --json "$evidence/crosshair.json"
+            ;;
+    esac
+}
 
 part_audit() {
     case ${1:-} in
         '' | -*)
-            step kvblocks kvaudit run kvblocks --max-steps 20000 "$@"
+            step kvblocks kvaudit run kvblocks --max-steps 20000 --misuse --json "$evidence/fuzz.json" "$@"
             audit_engine --max-steps 20000 "$@"
             ;;
         *) step "$1" kvaudit run "$@" ;;
@@ -56,12 +72,21 @@ part_explore() {
     local jobs
     jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
     search() { kvaudit explore kvblocks --misuse -j "$jobs" "$@"; }
-    step "blocks <= 4, size <= 2" search --blocks 4 --block-size 2 --smaller
+    step "blocks <= 4, size <= 2" search --blocks 4 --block-size 2 --smaller --json "$evidence/exhaustive.json"
     if [ "${1:-}" = --deep ]; then
         step "4 blocks, size 3" search --blocks 4 --block-size 3
         step "5 blocks, size 1" search --blocks 5 --block-size 1
     fi
     step -e 1 "planted bug" kvaudit explore "$BUG" --blocks 2 --block-size 1
+}
+
+part_matrix() {
+    [ -s "$evidence/exhaustive.json" ] || part_explore
+    [ -s "$evidence/crosshair.json" ] || part_proofs
+    [ -s "$evidence/fuzz.json" ] || part_audit
+    # The mutation campaign takes more than an hour: what counts here are the results of the last one.
+    step '' env PYTHONPATH=tests python -m mutation.evidence "$evidence/mutants.json"
+    step matrix kvaudit matrix "$evidence"/*.json --json "$ROOT/.kvaudit/assurance.json"
 }
 
 part_wheel() {
@@ -228,8 +253,9 @@ case ${1:-} in
     -*) die "unknown option $1; see ./check.sh -h" ;;
     *)
         case " $names " in *" $1 "*) ;; *) die "there is no part '$1'; the parts are: ${names% }" ;; esac
-        case $1 in lint | types | proofs | wheel | demo) [ $# = 1 ] || die "$1 takes no arguments" ;; esac
+        case $1 in lint | types | matrix | wheel | demo) [ $# = 1 ] || die "$1 takes no arguments" ;; esac
         case $* in explore | 'explore --deep' | [!e]*) ;; *) die "explore takes --deep or nothing" ;; esac
+        case $* in proofs | 'proofs --deep' | 'proofs --stability' | [!p]* | p06*) ;; *) die "proofs takes --deep, --stability or nothing" ;; esac
         ;;
 esac
 
@@ -241,6 +267,8 @@ fi
 export PYRIGHT_PYTHON_GLOBAL_NODE=off PYRIGHT_PYTHON_IGNORE_WARNINGS=1
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvaudit-check.XXXXXX") || exit 2
+evidence=$work/evidence
+mkdir -p "$evidence" .kvaudit
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 set_up

@@ -1,4 +1,4 @@
-"""Writes the pages that repeat a registry: docs/obligations.md and docs/goals.md.
+"""Writes the pages that repeat a registry or a result: docs/obligations.md, docs/goals.md and docs/assurance.md.
 
     python docs/generate.py
 
@@ -10,7 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from kvaudit import words
+from kvaudit.evidence import read_matrix
 from kvaudit.goals import GOALS, Goal
+from kvaudit.matrix import markdown
 from kvspec import SPEC_VERSION
 from kvspec.obligations import LEDGER, OBLIGATIONS, Obligation
 from kvspec.variants import AFFECTS
@@ -34,10 +36,25 @@ it on every manager that follows the specification. Witnesses are played first, 
 `docs/generate.py` from [`kvaudit.goals`](../audit/kvaudit/goals.py).
 """
 
+_ASSURANCE = """\
+# Assurance
+
+What supports each obligation of kvblocks. Each cell is a figure of a run, or a blank with its reason. The results are
+in [`assurance.json`](assurance.json), and this page is written from them by `docs/generate.py`; `./check.sh matrix`
+runs every kind of evidence and shows the matrix of today.
+
+- *fuzz*: steps of `kvaudit run` with every obligation checked after each; and how often the rarest
+  [reach goal](goals.md) was met on which the obligation rests.
+- *exhaustive*: what `kvaudit explore` went through on small pools, all of it. See [Exhaustive search](explore.md).
+- *proof*: goals that Z3 proved, for pools of every size, and the operations that they are of. See [Proofs](proofs.md).
+- *CrossHair*: contracts on kvblocks' functions that CrossHair confirmed.
+- *planted bugs*: wrong managers that break the obligation, and how many of them fall to each of the others alone.
+"""
+
 
 def pages() -> dict[str, str]:
     """The generated pages by file name."""
-    return {"obligations.md": obligations_page(), "goals.md": goals_page()}
+    return {"obligations.md": obligations_page(), "goals.md": goals_page(), "assurance.md": assurance_page()}
 
 
 def obligations_page() -> str:
@@ -98,6 +115,11 @@ def _goal(goal: Goal) -> list[str]:
         *map(words.call, goal.witness.program),
         "```",
     ]
+
+
+def assurance_page() -> str:
+    """The assurance matrix of kvblocks, from the results in docs/assurance.json."""
+    return "\n".join([_ASSURANCE, *markdown(read_matrix([Path(__file__).parent / "assurance.json"]))]) + "\n"
 
 
 def main() -> None:

@@ -34,6 +34,9 @@ def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
         if run.outcome.error is not None:
             refused(run, "append", Step(run.before, StateView(after), SeqTerm(SEQ_ID), prompt, refused=True))
             return
+        if run.outcome.value is None:
+            run.prove("O5", "a slot is answered", z3.BoolVal(False))
+            return
         step: Any = Step(run.before, StateView(after), SeqTerm(SEQ_ID), prompt, slot=run.outcome.value)
         run.executor.require(lift(post.others_unchanged(run.logic, step)), "no other table changes")
         pos = before.tokens_len[SEQ_ID]

@@ -8,7 +8,7 @@ from typing import Any
 import z3
 
 from kvproofs.constructors import empty_dict, repeated
-from kvproofs.containers import List
+from kvproofs.containers import List, Tuple
 from kvproofs.errors import Unsupported
 from kvproofs.loops import Range, Reversed, enter_loop
 from kvproofs.terms import INT, KEY, Bool, Int, KeyTerm, SeqTerm, Symbol, number
@@ -48,6 +48,12 @@ def _copy(value: Any) -> Any:
     if isinstance(value, List):
         return List(*_own(value))
     raise Unsupported(f"a copy of {type(value).__name__}")
+
+
+def _tuple(value: Any) -> Any:
+    if isinstance(value, List):
+        return Tuple(*_own(value))
+    raise Unsupported(f"a tuple of {type(value).__name__}")
 
 
 def _own(value: List) -> tuple[Any, Any, Any]:
@@ -97,7 +103,7 @@ NAMES: dict[str, Any] = {
     "reversed": _reversed,
     "min": _min,
     "list": _copy,
-    "tuple": _copy,
+    "tuple": _tuple,
     "isinstance": _isinstance,
     "_list_": _list,
     "_typed_": _typed,

@@ -132,6 +132,13 @@ class List(Modelled):
         return self._home is None
 
 
+class Tuple(List):
+    """What `tuple` makes of a list: the same items, and nobody can change them."""
+
+    def _store(self, array: Any, length: Any) -> None:
+        raise AttributeError("a tuple does not change")
+
+
 class Counters(Modelled):
     """A list of integers of fixed length that also knows how many of them are positive."""
 

@@ -57,11 +57,14 @@ class Executor:
     """Runs programs on symbolic values.
 
     changed: for each loop, the containers that its body changes, by their place in the heap, with their sorts.
+    explored: that is known already; a loop that changes more raises Restart out of `paths`.
     """
 
     hypotheses: list[Any]
     invariants: dict[str, Callable[..., Any]] = field(default_factory=dict)
     rlimit: int = RLIMIT
+    feasibility_rlimit: int = FEASIBILITY_RLIMIT
+    explored: bool = False
     stop_at_open: bool = False  # for controls: one goal that does not close is enough
     mbqi: bool = False  # search for instances by models: complete for small states, hopeless for these proofs
     goals: list[Goal] = field(default_factory=list)
@@ -75,7 +78,7 @@ class Executor:
     def paths(self, program: Callable[[], Any]) -> Iterator[Outcome]:
         """Each path in turn; while one is being looked at, `prove` speaks of its end."""
         self._known: dict[Any, bool] = {}
-        self._exploring = True  # first, without proving anything: what do the loops change?
+        self._exploring = not self.explored  # first, without proving anything: what do the loops change?
         while self._exploring:
             try:
                 for _ in self._paths(program):
@@ -219,7 +222,7 @@ class Executor:
         here = (tuple(self._taken), tuple(self.entered), condition.sexpr())
         if here not in self._known:
             self._solver.push()
-            self._solver.set("rlimit", FEASIBILITY_RLIMIT)
+            self._solver.set("rlimit", self.feasibility_rlimit)
             self._solver.add(condition)
             self._known[here] = self._solver.check() != z3.unsat
             self._solver.pop()

@@ -157,6 +157,7 @@ def prove_operation(
 
     def start() -> Any:
         box["manager"] = symbolic_manager(cls)
+        box["attributes"] = dict(vars(box["manager"]))
         state = capture(box["manager"])
         box["before"] = StateView(state)
         with apart():
@@ -165,6 +166,9 @@ def prove_operation(
         return program(box["manager"])
 
     def finished(outcome: Outcome) -> None:
+        bound, was_bound = vars(box["manager"]), box["attributes"]
+        is_declared = bound.keys() == was_bound.keys() and all(bound[name] is was_bound[name] for name in bound)
+        executor.prove("", "no attribute is bound: the state is in the containers", z3.BoolVal(is_declared))
         logic = Symbolic(box["before"].state.num_blocks, marks=True)
         at_end(Run(executor, logic, box["before"], box["manager"], outcome))
 

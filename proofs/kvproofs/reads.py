@@ -32,7 +32,8 @@ def _read(
             run.prove("O2", f"a read does not raise {type(error).__name__}", z3.BoolVal(False))
         else:
             run.prove("O10", "misuse is named", legal(run))
-            theorem, claim = answer(run)
+            is_answered = run.outcome.value is not None
+            theorem, claim = answer(run) if is_answered else ("O2", z3.BoolVal(False))
             run.prove(theorem, "the answer", claim)
 
     return lambda cls, options: prove_operation(cls, call, at_end, options)

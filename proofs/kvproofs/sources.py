@@ -21,8 +21,9 @@ _ARITHMETIC = ("blocks_for", "match_limit", "check_size", "check_token", "check_
 UNUSABLE = z3.Bool("hasher_is_unusable")
 
 
-def arithmetic() -> dict[str, Any]:
-    names = load(kvblocks.arithmetic)
+def arithmetic(text: str | None = None) -> dict[str, Any]:
+    """The functions of kvblocks.arithmetic, or of another text for it."""
+    names = load_source(text or inspect.getsource(kvblocks.arithmetic), kvblocks.arithmetic.__name__)
     return {name: names[name] for name in _ARITHMETIC}
 
 
@@ -53,9 +54,9 @@ def variant(*edits: tuple[str, str]) -> Any:
     return class_of(text)
 
 
-def class_of(text: str) -> Any:
-    """BlockManager of a text."""
-    return load_source(text, "kvblocks.manager", imported())["BlockManager"]
+def class_of(text: str, helpers: str | None = None) -> Any:
+    """BlockManager of a text, with the functions of kvblocks.arithmetic or of another text for it."""
+    return load_source(text, "kvblocks.manager", {**imported(), **arithmetic(helpers)})["BlockManager"]
 
 
 def subclass(module: ModuleType, name: str) -> Any:

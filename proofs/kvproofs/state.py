@@ -8,7 +8,7 @@ from typing import Any
 import z3
 
 from kvproofs import theory
-from kvproofs.containers import Counters, Deque, Dict, List, Optionals, OrderedKeys, Rows
+from kvproofs.containers import Counters, Deque, Dict, List, Optionals, OrderedKeys, Rows, Tuple
 from kvproofs.errors import Unsupported
 from kvproofs.executor import Executor, executing
 from kvproofs.terms import BOOL, INT, KEY, SEQ, SIZE, Bool, Int, KeyTerm, lift, require
@@ -81,6 +81,7 @@ def symbolic_hasher(parent: Any, tokens: Any, extra: Any) -> Any:
     """Any hash strategy: it may raise; else its key stands for the parent and the tokens. See `theory`."""
     if extra != () or not isinstance(tokens, List):
         raise Unsupported("the hash strategy is called with something else than a parent and tokens")
+    require(z3.BoolVal(isinstance(tokens, Tuple)), "a strategy is given a tuple")
     array, start, length = tokens.snapshot()
     require(length == SIZE, "only whole blocks are hashed")
     if executing().fork(executing().fresh(BOOL, "strategy_raises")):

@@ -215,6 +215,8 @@ def number(value: Any) -> Any:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return z3.IntVal(value)
+    if value is None:
+        raise TypeError("None where an integer belongs")  # as Python does, whatever the operator
     raise Unsupported(f"an integer was expected, not {type(value).__name__}")
 
 

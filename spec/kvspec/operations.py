@@ -83,9 +83,9 @@ def allocate(ledger: Ledger, seq_id: SeqId, token_ids: Iterable[int], policy: Po
     chain = full_chain(ledger, tokens)
     hits = policy.hits(ledger, run_of_hits(ledger, chain, len(tokens)))
     needed = blocks_for(len(tokens), ledger.block_size) - len(hits)
-    spare = available(ledger, hits)
-    if needed > spare:
-        raise OutOfBlocks(f"{needed} new blocks are needed and {spare} are available")
+    idle = available(ledger, hits)
+    if needed > idle:
+        raise OutOfBlocks(f"{needed} new blocks are needed and {idle} are available")
     new = policy.blocks(ledger, hits, needed)
     # writes (4) share the hits (5) take the others (6) register the new full blocks (7) the sequence's records
     draft = _Draft(ledger, policy)
