@@ -139,3 +139,4 @@ def test_what_the_swarm_finds_is_made_small_and_reported() -> None:
     assert report.exit_code == VIOLATION
     [finding] = report.findings
     assert len(finding.steps) <= 12
+    assert finding.reproduce.endswith("--engine swarm")
