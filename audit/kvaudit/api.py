@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import math
 import operator
-import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import FrameType
 from typing import Any
 
 import msgspec
@@ -40,16 +37,15 @@ from kvaudit.protocol import (
     Slot,
     State,
 )
+from kvaudit.time_limit import Hang, TimeLimit
+
+_DONE = Returned()
 
 REQUIRED = ("allocate", "append_slot", "free", "num_free_blocks", "num_cached_tokens")
 OPTIONAL = ("slot", "can_allocate", "block_table", "observe")
 
 _NAMED = (ValueError, LookupError, TypeError, OverflowError)
 """Builtin exceptions that say what was wrong with an argument; any other builtin is an accident."""
-
-
-class Hang(BaseException):
-    """A call did not return in time. Not an Exception, so that no target swallows it."""
 
 
 class ApiTarget:
@@ -89,7 +85,7 @@ class ApiTarget:
         self._is_refusal: dict[type[BaseException], bool] = {}
         self._timeout = timeout
         self._manager: Any = None
-        self._limit = _TimeLimit(timeout)
+        self._limit = TimeLimit(timeout)
         self._handlers: dict[type[Any], Callable[[Any], Outcome]] = {
             Allocate: self._allocate,
             Append: self._append,
@@ -121,10 +117,11 @@ class ApiTarget:
     def run(self, program: Sequence[Operation]) -> list[Outcome]:
         """Execute the operations to the end, and answer one outcome for each. A hang ends the program early."""
         outcomes: list[Outcome] = []
+        execute = self.execute
         try:
             with self._limit:
                 for operation in program:
-                    outcomes.append(self.execute(operation))
+                    outcomes.append(execute(operation))
         except Hang:
             outcomes.append(Raised(HANG, f"no answer within {self._timeout:g} s", named=False))
         return outcomes
@@ -149,6 +146,7 @@ class ApiTarget:
 
     def close(self) -> None:
         """Forget the manager."""
+        self._limit.disarm()
         self._manager = None
 
     @property
@@ -193,7 +191,7 @@ class ApiTarget:
     def _free(self, operation: Free) -> Outcome:
         self._manager.free(operation.seq)
         self._live.remove(operation.seq)
-        return Returned()
+        return _DONE
 
     def _slot(self, operation: Slot) -> Outcome:
         return Returned(_plain(self._manager.slot(operation.seq, operation.pos)))
@@ -205,10 +203,13 @@ class ApiTarget:
         manager, offers = self._manager, self.capabilities
         tables: dict[str, Any] | None = None
         if "block_table" in offers:
-            read = {seq: manager.block_table(seq) for seq in self._live}
-            self._lists += [table for table in read.values() if isinstance(table, list)]
-            plain = {seq: _plain(table) for seq, table in read.items()}
-            tables = {seq: tuple(table) if type(table) is list else table for seq, table in plain.items()}
+            tables = {}
+            for seq in self._live:
+                table = manager.block_table(seq)
+                if isinstance(table, list):
+                    self._lists.append(table)
+                plain = _plain(table)
+                tables[seq] = tuple(plain) if type(plain) is list else plain
         free = manager.num_free_blocks
         return Observed(
             num_free_blocks=_plain(free() if callable(free) else free),
@@ -220,8 +221,8 @@ class ApiTarget:
     def _scribble(self, _: Scribble) -> Outcome:
         for items in self._lists:
             items[:] = [7] * (len(items) + 1)
-        self._lists = []
-        return Returned()
+        self._lists.clear()
+        return _DONE
 
     def _raw_call(self, call: Call) -> Outcome:
         args = list(call.args)
@@ -269,24 +270,22 @@ def as_state(observation: Any) -> State:
 
     Raises TargetError if it is neither or holds nonsense.
     """
-    if isinstance(observation, Mapping):
-        values = [observation.get(name) for name in _COPIED]
-    else:
-        values = [getattr(observation, name, None) for name in _COPIED]
-    i = 0
+    is_mapping = isinstance(observation, Mapping)
+    values: list[Any] = []
+    value = None
     try:
-        for i, copied in enumerate(_COPIED.values()):
-            if values[i] is not None:
-                values[i] = copied(values[i])
+        for name, copied in _COPIED:
+            value = observation.get(name) if is_mapping else getattr(observation, name, None)
+            values.append(None if value is None else copied(value))
     except (TypeError, AttributeError, ValueError):
         raise TargetError(
-            f"observe() gives {values[i]!r:.80} for {list(_COPIED)[i]!r}: it is to be a mapping, or an object with "
-            f"attributes, of {', '.join(_COPIED)}. Leave out what cannot be seen, or run with --black-box."
+            f"observe() gives {value!r:.80} for {_NAMES[len(values)]!r}: it is to be a mapping, or an object with "
+            f"attributes, of {', '.join(_NAMES)}. Leave out what cannot be seen, or run with --black-box."
         ) from None
     state = State(*values)
     if state == _NOTHING_SEEN:
         raise TargetError(
-            f"observe() gives {observation!r:.80}, in which none of {', '.join(_COPIED)} is found. "
+            f"observe() gives {observation!r:.80}, in which none of {', '.join(_NAMES)} is found. "
             "Run with --black-box to audit without it."
         )
     return state
@@ -312,25 +311,31 @@ def _number(value: Any) -> Any:
 
 
 def _number_of_each(value: Any) -> dict[Any, Any]:
-    return {key: _number(number) for key, number in value.items()}
+    return {key: number if type(number) is int else _number(number) for key, number in value.items()}
 
 
 def _numbers_of_each(value: Any) -> dict[Any, tuple[Any, ...]]:
     return {seq: _numbers(items) for seq, items in value.items()}
 
 
-_COPIED: dict[str, Callable[[Any], Any]] = {
-    "free": _numbers,
-    "evictable": _numbers,
-    "ref": _numbers,
-    "block_hash": tuple,
-    "hash_to_block": _number_of_each,
-    "tables": _numbers_of_each,
-    "tokens": _numbers_of_each,
-    "hashes": lambda value: {seq: tuple(items) for seq, items in value.items()},
-    "cached": _number_of_each,
-}
+def _keys_of_each(value: Any) -> dict[Any, tuple[Any, ...]]:
+    return {seq: tuple(items) for seq, items in value.items()}
+
+
+_COPIED: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+    ("free", _numbers),
+    ("evictable", _numbers),
+    ("ref", _numbers),
+    ("block_hash", tuple),
+    ("hash_to_block", _number_of_each),
+    ("tables", _numbers_of_each),
+    ("tokens", _numbers_of_each),
+    ("hashes", _keys_of_each),
+    ("cached", _number_of_each),
+)
 """The structures of an observation, each with how it is copied: it may be the manager's own."""
+
+_NAMES = tuple(name for name, _ in _COPIED)
 
 
 def _failing(items: Sequence[Any], at: int) -> Iterator[Any]:
@@ -353,31 +358,6 @@ def _where(error: BaseException) -> str:
 
 def _is_named(error: BaseException) -> bool:
     return type(error).__module__ != "builtins" or isinstance(error, _NAMED)
-
-
-class _TimeLimit:
-    """Raises Hang in its block if that takes longer. Where there are no timers (not the main thread): no limit."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._works = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
-
-    def arm(self) -> None:
-        """Install the handler; somebody else may have taken the signal since."""
-        if self._works:
-            signal.signal(signal.SIGALRM, _ring)
-
-    def __enter__(self) -> None:
-        if self._works:
-            signal.setitimer(signal.ITIMER_REAL, self._seconds)
-
-    def __exit__(self, *_: object) -> None:
-        if self._works:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _ring(signum: int, frame: FrameType | None) -> None:
-    raise Hang
 
 
 def encode_line(message: msgspec.Struct) -> bytes:

@@ -17,13 +17,18 @@ from kvspec.memory import ShadowMemory
 
 
 class Caller:
-    """The tables, prefixes and memory of the live sequences of one pool."""
+    """The tables, prefixes and memory of the live sequences of one pool.
+
+    What a sequence reads can change only with a write to one of its blocks or with its table. Those to whom that has
+    happened since they were last found to read well are suspects, and `misreads` looks at no others.
+    """
 
     def __init__(self, pool: Pool) -> None:
         self._size = pool.block_size
         self._memory = ShadowMemory(pool.block_size)
         self._prefixes: dict[str, list[Identity]] = {}
         self._tables: dict[str, list[int]] = {}
+        self._suspects: set[str] = set()
         self._known: dict[tuple[Identity | None, int], Identity] = {}
 
     def resume(self, ledger: Ledger, blocks: Collection[int]) -> None:
@@ -41,6 +46,7 @@ class Caller:
             if h is not None and not ledger.ref[block]:
                 prefixes = self._prefixes_of(h.prefix())
                 self._memory.write([block] * len(h.path()), prefixes, len(prefixes) - self._size)
+        self._suspects.update(self._tables)
 
     def allocated(self, op: Allocate, table: list[int], cached: Any) -> list[Breach]:
         """Write the tokens that are not cached, through the table that was answered."""
@@ -48,18 +54,22 @@ class Caller:
         if len(table) * self._size < len(prefixes):
             return []  # there is no slot for the last tokens: broken enough without us
         start = cached if type(cached) is int and 0 <= cached <= len(prefixes) else 0
-        breaches = [breach for block in table[start // self._size :] for breach in self._held(block)]
+        breaches = self._held(table[start // self._size :])
         self._memory.write(table, prefixes, start)
+        self._suspects.add(op.seq)
         self._prefixes[op.seq] = prefixes
         self._tables[op.seq] = table
         return breaches
 
     def appended(self, op: Append, block: int, is_new: bool) -> list[Breach]:
         """Write one token to the block of the slot that was answered."""
-        breaches = self._held(block) if is_new else []
+        breaches = self._held([block]) if is_new else []
         table, prefixes = self._tables[op.seq], self._prefixes[op.seq]
         if is_new:
             table = self._tables[op.seq] = [*table, block]
+        else:
+            self._suspects.update(self._readers((block,)))
+        self._suspects.add(op.seq)
         prefixes += self._prefixes_of((op.token,), after=prefixes[-1])
         self._memory.write(table, prefixes, len(prefixes) - 1)
         return breaches
@@ -67,11 +77,13 @@ class Caller:
     def freed(self, seq: str) -> None:
         """The sequence reads no more; what it wrote stays in the memory."""
         del self._tables[seq], self._prefixes[seq]
+        self._suspects.discard(seq)
 
     def sees_table(self, seq: str, table: list[int]) -> None:
         """The target now gives another table for a live sequence: reads go through that one."""
         if len(table) * self._size >= len(self._prefixes[seq]):
             self._tables[seq] = table
+            self._suspects.add(seq)
 
     @property
     def tables(self) -> dict[str, list[int]]:
@@ -79,8 +91,10 @@ class Caller:
         return self._tables
 
     def misreads(self) -> list[Breach]:
-        """K1: the first live sequence that reads anything but its own prefix. O(tokens of live sequences)."""
-        for seq, prefixes in self._prefixes.items():
+        """K1: the first live sequence that reads anything but its own prefix. O(tokens of the suspects)."""
+        for seq, prefixes in self._prefixes.items() if self._suspects else ():
+            if seq not in self._suspects:
+                continue
             table = self._tables[seq]
             pos = self._memory.first_wrong(table, prefixes)
             if pos is not None:
@@ -89,6 +103,7 @@ class Caller:
                 what = "what nobody has written" if held is None else f"the KV of {held!r}"
                 own = f"its own prefix is {prefixes[pos]!r}"
                 return [Breach("K1", f"{seq!r} reads {what} at position {pos} (block {block}), {own}", (block,))]
+        self._suspects.clear()
         return []
 
     def _prefixes_of(self, tokens: Sequence[int], after: Identity | None = None) -> list[Identity]:
@@ -102,9 +117,19 @@ class Caller:
             after = prefix
         return prefixes
 
-    def _held(self, block: int) -> list[Breach]:
-        """K2: a block that is to be written as new, though a live sequence holds it."""
-        for seq, table in self._tables.items():
-            if block in table:
-                return [Breach("K2", f"block {block}, which is to be written, is held by {seq!r}", (block,))]
-        return []
+    def _readers(self, blocks: Sequence[int]) -> list[str]:
+        """The live sequences that hold any of these blocks."""
+        wanted = set(blocks)
+        return [seq for seq, table in self._tables.items() if not wanted.isdisjoint(table)]
+
+    def _held(self, blocks: Sequence[int]) -> list[Breach]:
+        """K2: the blocks that are to be written as new, though a live sequence holds them."""
+        readers = self._readers(blocks)
+        self._suspects.update(readers)
+        breaches = []
+        for block in blocks if readers else ():
+            holder = next((seq for seq in readers if block in self._tables[seq]), None)
+            if holder is not None:
+                what = f"block {block}, which is to be written, is held by {holder!r}"
+                breaches.append(Breach("K2", what, (block,)))
+        return breaches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Sequence as Items
 from typing import Any
 
@@ -20,12 +21,17 @@ _NO_KEY = identity(None, (), ("no key",))
 """Stands for None where a key is due: equals no identity."""
 
 
+class _KeyOf(dict[Identity | None, Any]):
+    def __missing__(self, h: Identity | None) -> Any:
+        return _UNKNOWN
+
+
 class Keys:
     """What a target's opaque keys mean: each stands for one identity, and each identity has one key."""
 
     def __init__(self) -> None:
         self._identity_of: dict[Any, Identity] = {}
-        self._key_of: dict[Identity, Any] = {}
+        self._key_of = _KeyOf({None: None})
 
     def learn(self, change: Change, state: State, due: Ledger) -> None:
         """A key that appears where an identity was registered stands for that identity from then on."""
@@ -37,7 +43,11 @@ class Keys:
 
     def of(self, h: Identity | None) -> Any:
         """The key of an identity."""
-        return None if h is None else self._key_of.get(h, _UNKNOWN)
+        return self._key_of[h]
+
+    def of_all(self, identities: Iterable[Identity | None]) -> tuple[Any, ...]:
+        """The key of each identity."""
+        return tuple(map(self._key_of.__getitem__, identities))
 
     def meaning(self, key: Any) -> Identity | None:
         """The identity of a key; a key that nobody registered stands for one that equals no other."""
@@ -82,7 +92,7 @@ def agrees(state: State, due: Ledger, keys: Keys, variants: Variants) -> bool:
         _is_free_list(state.free, due, variants)
         and (state.evictable is None or state.evictable == due.evictable)
         and (state.ref is None or state.ref == due.ref)
-        and (state.block_hash is None or state.block_hash == tuple(map(keys.of, due.block_hash)))
+        and (state.block_hash is None or state.block_hash == keys.of_all(due.block_hash))
         and _is_mapping(state, due, keys, variants)
         and _are_records(state, due, keys)
     )
@@ -98,11 +108,13 @@ def _is_mapping(state: State, due: Ledger, keys: Keys, variants: Variants) -> bo
     if state.hash_to_block is None:
         return True
     seen = state.hash_to_block
-    if len(seen) != len(due.hash_to_block):
+    if seen == dict(zip(keys.of_all(due.hash_to_block), due.hash_to_block.values(), strict=True)):
+        return True
+    if variants.duplicates != "keep all" or len(seen) != len(due.hash_to_block):
         return False
     for h, block in due.hash_to_block.items():
         mapped = seen.get(keys.of(h), -1)
-        is_copy = variants.duplicates == "keep all" and 0 <= mapped < due.num_blocks and due.block_hash[mapped] is h
+        is_copy = 0 <= mapped < due.num_blocks and due.block_hash[mapped] is h
         if mapped != block and not is_copy:
             return False
     return True
@@ -114,7 +126,7 @@ def _are_records(state: State, due: Ledger, keys: Keys) -> bool:
         (state.tables is None or state.tables == {seq: record.table for seq, record in records})
         and (state.tokens is None or state.tokens == {seq: record.tokens for seq, record in records})
         and (state.cached is None or state.cached == {seq: record.num_cached_tokens for seq, record in records})
-        and (state.hashes is None or state.hashes == {q: tuple(map(keys.of, r.chain)) for q, r in records})
+        and (state.hashes is None or state.hashes == {seq: keys.of_all(record.chain) for seq, record in records})
     )
 
 

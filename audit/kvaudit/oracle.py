@@ -9,7 +9,6 @@ shadow memory follows nothing but the target's own answers (`kvaudit.caller`).
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -88,6 +87,7 @@ class Oracle:
         self._capabilities = capabilities
         self._caller = Caller(pool)
         self._keys = Keys()
+        self._agreed: tuple[Ledger | None, State] = None, State()  # those that were compared last
         self._program: list[Operation] = []
         self._turn = 0
 
@@ -104,10 +104,11 @@ class Oracle:
         probes: list[Operation] = []
         if "slot" in self._capabilities:
             # Only sequences and tokens that are there whatever comes of the operation.
-            sure = [seq for seq in self.ledger.sequences if seq != operation.seq or isinstance(operation, Append)]
+            sequences = self.ledger.sequences
+            sure = [seq for seq in sequences if seq != operation.seq or type(operation) is Append]
             if sure:
                 seq = sure[self._turn % len(sure)]
-                probes.append(Slot(str(seq), self._turn % len(self.ledger.sequences[seq].tokens)))
+                probes.append(Slot(str(seq), self._turn % len(sequences[seq].tokens)))
         if "can_allocate" in self._capabilities:
             probes.append(CanAllocate(self._a_length()))
         return probes
@@ -217,11 +218,10 @@ class Oracle:
         num_free_blocks: Any,
         breaches: list[Breach],
     ) -> None:
-        if step is not None:
+        if step is not None and step.change.registered:
             self._keys.learn(step.change, state, self.ledger)
-        with contextlib.suppress(TypeError, ValueError):  # what cannot even be compared makes no sense
-            if agrees(state, self.ledger, self._keys, self._variants):
-                return
+        if self._agrees(state):
+            return
         check_sense(state, self.ledger.num_blocks)
         observed = as_ledger(state, self.ledger, self._keys)
         logic = Finite(before, self.ledger, observed)
@@ -244,8 +244,23 @@ class Oracle:
         blocks = differing(self.ledger, observed) or handled(op, before, change)
         breaches += [Breach(name, difference, blocks) for name in SEVERITY if name in names]
 
+    def _agrees(self, state: State) -> bool:
+        """Whether the state is as is due; where nothing was to change, whether it is as it was."""
+        ledger = self.ledger
+        try:
+            if self._agreed[0] is ledger and self._agreed[1] == state:
+                return True
+            if not agrees(state, ledger, self._keys, self._variants):
+                return False
+        except (TypeError, ValueError):  # what cannot even be compared makes no sense
+            return False
+        self._agreed = ledger, state
+        return True
+
     def _reads(self, outcomes: Sequence[Outcome], breaches: list[Breach]) -> None:
-        for read, outcome in zip(self._program[2:-1], outcomes[2:-1], strict=True):
+        program = self._program
+        for i in range(2, len(program) - 1):
+            read, outcome = program[i], outcomes[i]
             if not isinstance(outcome, Returned):
                 blocks = table_of(self.ledger, read.seq) if isinstance(read, Slot) else room(self.ledger)
                 breaches.append(Breach("O2", words.unexpected(outcome), blocks))

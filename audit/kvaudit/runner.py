@@ -21,7 +21,6 @@ from kvaudit.execution import Execution, Played, Scenario, play
 from kvaudit.findings import Subject, finding_of
 from kvaudit.goals import goals_of
 from kvaudit.interrupt import Interrupt
-from kvaudit.machine import Driver, EndExample, run_batch
 from kvaudit.misuse import Accepted, try_misuse
 from kvaudit.profiles import Profile
 from kvaudit.protocol import Mutation, Pool
@@ -44,7 +43,9 @@ from kvaudit.shrink import MAX_PLAYS, shrink
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.trace import read_trace
 from kvaudit.tracker import Tracker
+from kvaudit.turns import turns
 from kvaudit.verdicts import inconclusive, misuse_row, rows
+from kvaudit.workload import Driver, EndExample, Engine
 from kvspec import SPEC_VERSION
 
 DEFAULT_MAX_STEPS = 20_000
@@ -67,7 +68,7 @@ class Options:
 
     max_steps: the budget; a step is one allocate, append or free with everything checked. max_time_s: a limit
     in seconds, which makes the run depend on the machine. stop_at_first: end at the first finding. misuse:
-    O10 counts for the exit code. failures: where findings are saved, and replayed from.
+    O10 counts for the exit code. failures: where findings are saved, and replayed from. engine: who makes the examples.
     """
 
     seed: int = DEFAULT_SEED
@@ -76,6 +77,7 @@ class Options:
     stop_at_first: bool = False
     misuse: bool = False
     failures: Path | None = None
+    engine: Engine = "both"
 
 
 class _BudgetSpent(BaseException):
@@ -193,11 +195,9 @@ class Audit(Driver):
 
     def _generate(self) -> None:
         self._phase = "generated"
-        batch = 0
-        while True:
-            batch += 1
+        for turn in turns(self, self._options.engine, self._options.seed):
             try:
-                run_batch(self, self._options.seed * 1_000_003 + batch)
+                turn()
             except _Breached as breached:
                 self._found(breached.execution)
 
@@ -313,6 +313,7 @@ class Audit(Driver):
 
     def _again(self) -> list[str]:
         budget = ["--seed", str(self._options.seed), "--max-steps", str(self._steps)]
+        budget += ["--engine", self._options.engine] if self._options.engine != "both" else []
         return ["kvaudit", "run", self._spec.text, *self._subject.flags(), *budget]
 
     def _plays_for_hang(self) -> int:

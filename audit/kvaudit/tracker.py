@@ -100,13 +100,15 @@ class Tracker:
                 found.add("evicted its own")
         if self._evicted.intersection(chain):
             found.add("evicted")
-        if len(tokens) % size == 0 and chain and all(h in before.hash_to_block for h in chain):
+        unmapped = [h for h in chain if h not in before.hash_to_block]
+        if unmapped:
+            known = {h.tokens for h in before.hash_to_block}
+            if any(h.tokens in known for h in unmapped):
+                found.add("another prefix")
+            if any(h in before.hash_to_block for h in chain[hits + 1 : match_limit(len(tokens), size)]):
+                found.add("gap in the cache")
+        elif chain and len(tokens) % size == 0:
             found.add("whole prompt cached")
-        known = {h.tokens for h in before.hash_to_block}
-        if any(h.tokens in known and h not in before.hash_to_block for h in chain):
-            found.add("another prefix")
-        if any(h in before.hash_to_block for h in chain[hits + 1 : match_limit(len(tokens), size)]):
-            found.add("gap in the cache")
         for live in before.sequences.values() if before.enable_prefix_cache else ():
             if len(live.tokens) % size and tokens[: len(live.tokens)] == live.tokens:
                 if len(tokens) == len(live.tokens):

@@ -1,9 +1,10 @@
-"""What checking costs: the rate of the Hypothesis machine with all checks off beside the full audit's.
+"""What checking costs: the rate of each driver with all checks off beside that of the full audit.
 
     python tests/audit/rate.py [TARGET] [STEPS] [ROUNDS]
 
-Both drive the same examples on the same target, in turn, and a step is an allocate, an append or a free. With the
-checks off the target executes the operations and nothing is observed, compared or counted. Rates are of CPU time.
+With checks and without, a driver makes the same examples on the same target, in turn, and a step is an allocate, an
+append or a free. With the checks off the target executes the operations and nothing is observed, compared or counted.
+Rates are of CPU time.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import statistics
 import sys
 import time
 
-from kvaudit.machine import Driver, run_batch
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Refused
 from kvaudit.runner import Audit, Options
 from kvaudit.targets import Target, TargetSpec, profile_named
+from kvaudit.turns import turns
+from kvaudit.workload import Driver, Engine
 
 
 class _Enough(BaseException):
@@ -54,22 +56,22 @@ class _ChecksOff(Driver):
                 self.apply(operation)
 
 
-def checks_off(target: Target, max_steps: int) -> float:
+def checks_off(target: Target, engine: Engine, max_steps: int) -> float:
     """Steps a second of CPU time."""
     driver = _ChecksOff(target, max_steps)
     began = time.process_time()
-    batch = 0
     try:
-        while True:
-            batch += 1
-            run_batch(driver, batch)
+        for turn in turns(driver, engine, 0):
+            turn()
     except _Enough:
-        return max_steps / (time.process_time() - began)
+        pass
+    return max_steps / (time.process_time() - began)
 
 
-def checks_on(target: Target, spec: TargetSpec, max_steps: int) -> float:
+def checks_on(target: Target, spec: TargetSpec, engine: Engine, max_steps: int) -> float:
     """Steps a second of CPU time."""
-    audit = Audit(target, spec, profile_named(target.profile), Options(max_steps=max_steps), lambda event: None)
+    options = Options(max_steps=max_steps, engine=engine)
+    audit = Audit(target, spec, profile_named(target.profile), options, lambda event: None)
     began = time.process_time()
     steps = audit.generate_only()
     return steps / (time.process_time() - began)
@@ -82,14 +84,21 @@ def main() -> None:
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 5
     spec = TargetSpec(name)
     target = spec.start()
-    rows = []
+    engines: tuple[Engine, ...] = ("hypothesis", "swarm")
+    rows: dict[Engine, list[tuple[float, float]]] = {engine: [] for engine in engines}
     for number in range(1, rounds + 1):
-        off, on = checks_off(target, max_steps), checks_on(target, spec, max_steps)
-        rows.append((off, on, on / off))
-        print(f"round {number}: {off:7,.0f} steps/s with checks off, {on:7,.0f} with all checks: {on / off:.2f}x")
-    off, on, ratio = (statistics.median(column) for column in zip(*rows, strict=True))
-    print(f"median:  {off:7,.0f} steps/s with checks off, {on:7,.0f} with all checks: {ratio:.2f}x")
+        for engine in engines:
+            off, on = checks_off(target, engine, max_steps), checks_on(target, spec, engine, max_steps)
+            rows[engine].append((off, on))
+            print(_line(f"round {number}", engine, off, on))
+    for engine in engines:
+        off, on = (statistics.median(column) for column in zip(*rows[engine], strict=True))
+        print(_line("median", engine, off, on))
     target.close()
+
+
+def _line(what: str, engine: Engine, off: float, on: float) -> str:
+    return f"{what}, {engine:>10}: {off:9,.0f} steps/s with checks off, {on:7,.0f} with all checks: {on / off:.2f}x"
 
 
 if __name__ == "__main__":

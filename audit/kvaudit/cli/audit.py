@@ -29,6 +29,7 @@ from kvaudit.cli.options import (
 )
 from kvaudit.errors import UsageError
 from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
+from kvaudit.workload import Engine
 
 NOT_FETCHED = 4
 """Exit code of `kvaudit fetch` where the engine could not be had: no network, no such version, ..."""
@@ -46,6 +47,10 @@ def run(
     ] = None,
     max_time: MaxTime = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Another seed, other examples.")] = 0,
+    engine: Annotated[
+        Engine,
+        typer.Option(help="Who makes the examples: Hypothesis, the faster swarm driver, or both in turns."),
+    ] = "both",
     stop_at_first: Annotated[bool, typer.Option("-x", "--exitfirst", help="Stop at the first finding.")] = False,
     misuse: Misuse = False,
     json: Json = None,
@@ -66,7 +71,7 @@ def run(
     spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout)
     if max_steps is None and max_time is None:
         max_steps = DEFAULT_MAX_STEPS
-    options = Options(seed, max_steps, max_time, stop_at_first, misuse, failures)
+    options = Options(seed, max_steps, max_time, stop_at_first, misuse, failures, engine)
     folder = ReportFolder(report)
     with (
         JsonFile(json) as file,

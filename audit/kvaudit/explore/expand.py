@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from kvaudit.api import ApiTarget, Hang
+from kvaudit.api import ApiTarget
 from kvaudit.breach import Breach
 from kvaudit.execution import Scenario, play
 from kvaudit.explore.canonical import Symmetries, canonical
@@ -19,6 +19,7 @@ from kvaudit.explore.subject import REFUSED, Done, Snapshot, Subject, Unfit, Wro
 from kvaudit.profiles import Profile
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Observe, Observed, Pool, Program
 from kvaudit.targets import Target
+from kvaudit.time_limit import Hang
 from kvspec.ledger import Ledger, empty_ledger
 from kvspec.logic import Finite, LedgerView
 from kvspec.obligations import broken_by_state
