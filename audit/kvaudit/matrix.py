@@ -42,7 +42,9 @@ class Laid:
 
 
 def _shown(cell: Cell) -> str:
-    counts = ", ".join(f"{number:,} {unit}" for unit, number in cell.counts.items())
+    counts = ", ".join(
+        f"{number:,} {unit[:-1] if number == 1 and ' ' not in unit else unit}" for unit, number in cell.counts.items()
+    )
     note = f" ({cell.note})" if cell.note else ""
     return f"{'' if cell.holds else 'VIOLATED: '}{counts}{note}"
 
