@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kvaudit.protocol import (
+    MAX_TOKEN,
     Allocate,
     Append,
     Call,
@@ -23,6 +24,9 @@ from kvaudit.targets import Target
 
 BAD_POOLS = (Pool(0, 2), Pool(-1, 2), Pool(4, 0), Pool(4, -1))
 """Pools that nobody can have."""
+
+BAD_TOKENS = (-1, MAX_TOKEN + 1, 1.5, "x", None)
+"""What is no token id."""
 
 _POOL = Pool(4, 2)
 _SETUP: tuple[Operation, ...] = (
@@ -58,7 +62,7 @@ def _kinds(capabilities: frozenset[str]) -> Iterator[Misuse]:
     yield Misuse("allocate with an id that is live", Call("allocate", ("a", (5, 6))))
     yield Misuse("allocate of an empty prompt", Call("allocate", ("c", ())))
     yield Misuse("allocate of tokens whose iteration fails", Call("allocate", ("c", (5, 6, 7)), fail_at=2))
-    for token in (-1, 2**32, 1.5, "x", None):
+    for token in BAD_TOKENS:
         yield Misuse(f"allocate with the token id {token!r}", Call("allocate", ("c", (5, token))))
         yield Misuse(f"append_slot with the token id {token!r}", Call("append_slot", ("a", token)))
         at_boundary = f"append_slot with the token id {token!r}, where it would take a block"

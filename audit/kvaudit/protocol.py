@@ -20,6 +20,9 @@ import msgspec
 VERSION = 1
 """Version of the protocol. A target that speaks another one is not started."""
 
+MAX_TOKEN = 2**32 - 1
+"""The largest token id that a caller may give; the least is 0."""
+
 
 class Pool(msgspec.Struct, frozen=True):
     """The pool that a manager is to manage: `num_blocks` blocks of `block_size` tokens each."""

@@ -13,8 +13,9 @@ from kvaudit.concerned import blocks_of_slots, handled, table_of
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Raised, Refused
 from kvspec import operations
 from kvspec.ledger import Change, Ledger
-from kvspec.operations import OutOfBlocks, Step, available, blocks_for, full_chain, run_of_hits
-from kvspec.policy import SEED, Policy
+from kvspec.live import snapshot
+from kvspec.operations import OutOfBlocks, Step
+from kvspec.policy import Policy
 from kvspec.variants import Variants
 
 
@@ -146,13 +147,9 @@ def own_step(ledger: Ledger, operation: Mutation) -> Step:
 
 
 def _refuses(ledger: Ledger, operation: Mutation) -> bool:
-    """Whether the specification, left to its own choices, refuses an operation. A live ledger is not written."""
-    size = ledger.block_size
-    if isinstance(operation, Append):
-        record = ledger.sequences[operation.seq]
-        return len(record.tokens) // size == len(record.table) and not ledger.num_free_blocks
-    if isinstance(operation, Allocate):
-        length = len(operation.tokens)
-        hits = SEED.hits(ledger, run_of_hits(ledger, full_chain(ledger, operation.tokens), length))
-        return blocks_for(length, size) - len(hits) > available(ledger, hits)
+    """Whether the specification, left to its own choices, refuses an operation. O(pool): asked of a copy."""
+    try:
+        own_step(snapshot(ledger), operation)
+    except OutOfBlocks:
+        return True
     return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kvaudit.errors import UsageError
-from kvaudit.protocol import Pool
+from kvaudit.protocol import MAX_TOKEN, Pool
 from kvspec.identity import Identity, identity
 from kvspec.ledger import Ledger, SeqId, Sequence
 from kvspec.operations import blocks_for, full_chain
@@ -108,7 +108,7 @@ def ledger_of(pool: Pool, saved: SavedLedger) -> Ledger:
 
 def _check_sequence(pool: Pool, seq: str, record: SavedSequence) -> None:
     _demand(bool(seq) and bool(record.tokens), "a sequence has an id and at least one token")
-    _demand(all(0 <= token < 2**32 for token in record.tokens), f"{seq!r} has tokens beyond 0 .. 2^32-1")
+    _demand(all(0 <= token <= MAX_TOKEN for token in record.tokens), f"{seq!r} has tokens beyond 0 .. 2^32-1")
     due = blocks_for(len(record.tokens), pool.block_size)
     _demand(len(record.table) == due, f"{len(record.tokens)} tokens of {seq!r} need a table of {due} blocks")
     _demand(all(0 <= b < pool.num_blocks for b in record.table), f"the table of {seq!r} names blocks that are none")

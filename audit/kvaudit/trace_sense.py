@@ -6,12 +6,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kvaudit.errors import UsageError
-from kvaudit.protocol import Allocate, Append, Mutation
+from kvaudit.protocol import MAX_TOKEN, Allocate, Append, Mutation
 
 if TYPE_CHECKING:
     from kvaudit.trace import Answer
-
-MAX_TOKEN = 2**32 - 1
 
 
 def check_line(operation: Mutation, answers: Iterable[Answer | None], where: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kvaudit import words
 from kvaudit.breach import Breach
 from kvaudit.concerned import room
+from kvaudit.misuse import BAD_TOKENS
 from kvaudit.protocol import (
     Call,
     CanAllocate,
@@ -22,8 +23,6 @@ from kvaudit.protocol import (
 )
 from kvspec import operations
 from kvspec.ledger import Ledger
-
-BAD_TOKENS = (-1, 2**32, 1.5, "x", None)
 
 
 def reads(ledger: Ledger, capabilities: frozenset[str]) -> list[Operation]:

@@ -13,7 +13,7 @@ from typing import Any
 from kvaudit.breach import Breach
 from kvaudit.check import by_a_caller
 from kvaudit.choices import Appended, Illegal
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Pool, Returned
+from kvaudit.protocol import MAX_TOKEN, Allocate, Append, Free, Mutation, Outcome, Pool, Returned
 from kvaudit.rulings import rule, wrong_free_count
 from kvspec.identity import Identity, identity
 from kvspec.ledger import Ledger, Sequence, empty_ledger
@@ -154,4 +154,4 @@ def is_legal(ledger: Ledger, operation: Mutation) -> bool:
 
 
 def _is_token(token: Any) -> bool:
-    return isinstance(token, int) and not isinstance(token, bool) and 0 <= token < 2**32
+    return isinstance(token, int) and not isinstance(token, bool) and 0 <= token <= MAX_TOKEN
