@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kvaudit import __version__
-from kvaudit.explore.job import Job
+from kvaudit.explore.job import Job, Tick
 from kvaudit.explore.names import BLOCKS, SEQUENCES, TOKENS
 from kvaudit.explore.pool import PoolSearch
 from kvaudit.explore.report import EXHAUSTIVE, Explored, PoolSearched
+from kvaudit.interrupt import Interrupt
 from kvaudit.misuse import BAD_POOLS, bad_pool
 from kvaudit.protocol import Pool
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION, Finding
@@ -46,26 +47,28 @@ def explore(
     findings: list[Finding] = []
     misuse, interrupted = "", False
     search: PoolSearch | None = None
-    try:
-        misuse = _bad_pools(job)
-        for pool in every:
-            search = PoolSearch(job, pool)
-            search.run()
-            searched.append(search.result())
-            on_pool(searched[-1])
-            misuse = misuse or search.misuse
-            finding, search = search.finding, None
-            if finding is not None:
-                findings.append(finding)
-                on_finding(finding)
-                break
-            if job.deadline is not None and time.monotonic() > job.deadline:
-                break
-    except KeyboardInterrupt:
-        interrupted = True
-        if search is not None:
-            searched.append(search.result("interrupted"))
-            on_pool(searched[-1])
+    with Interrupt() as interrupt:
+        job = replace(job, on_tick=_until(interrupt, job.on_tick))
+        try:
+            misuse = _bad_pools(job)
+            for pool in every:
+                search = PoolSearch(job, pool)
+                search.run()
+                searched.append(search.result())
+                on_pool(searched[-1])
+                misuse = misuse or search.misuse
+                finding, search = search.finding, None
+                if finding is not None:
+                    findings.append(finding)
+                    on_finding(finding)
+                    break
+                if job.deadline is not None and time.monotonic() > job.deadline:
+                    break
+        except KeyboardInterrupt:
+            interrupted = True
+            if search is not None:
+                searched.append(search.result("interrupted"))
+                on_pool(searched[-1])
     reasons = list(dict.fromkeys(pool.ended for pool in searched if pool.ended and pool.kind == EXHAUSTIVE))
     reasons += [pool.ended for pool in searched if pool.ended in ("interrupted", "the time is up") and not reasons]
     if not findings and len(searched) < len(every):
@@ -86,6 +89,17 @@ def explore(
         reasons=[] if findings else reasons,
         exit_code=VIOLATION if findings or (misuse and job.options.misuse) else code,
     )
+
+
+def _until(interrupt: Interrupt, on_tick: Callable[[Tick], None]) -> Callable[[Tick], None]:
+    """Raises KeyboardInterrupt at the next tick, where nothing swallows it."""
+
+    def tick(progress: Tick) -> None:
+        if interrupt.came:
+            raise KeyboardInterrupt
+        on_tick(progress)
+
+    return tick
 
 
 def _bad_pools(job: Job) -> str:
