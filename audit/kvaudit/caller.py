@@ -86,7 +86,7 @@ class Caller:
             self._suspects.add(seq)
 
     @property
-    def tables(self) -> dict[SeqId, list[int]]:
+    def tables(self) -> dict[Any, list[int]]:
         """The tables through which the live sequences read and write. Not to be changed."""
         return self._tables
 
