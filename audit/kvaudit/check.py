@@ -22,15 +22,12 @@ from kvaudit.oracle import Judgement
 from kvaudit.profiles import Profile
 from kvaudit.protocol import Allocate, Append, Mutation, Outcome, Pool, Returned
 from kvaudit.rulings import rule, wrong_free_count
-from kvaudit.trace import Answer, TraceHeader, TraceLine, TraceReader
+from kvaudit.trace import RECORDED, Answer, TraceHeader, TraceLine, TraceReader
 from kvaudit.transcript import outcome_of
 from kvspec.ledger import Ledger
 from kvspec.live import live
 from kvspec.operations import blocks_for, full_chain, run_of_hits
 from kvspec.policy import SEED
-
-_FIELDS = ("table", "slot", "num_cached_tokens", "num_free_blocks")
-
 
 _TELL_EVERY = 512
 
@@ -91,7 +88,8 @@ class Checker:
             breaches = wrong_free_count(operation, refused, ledger.num_free_blocks, came.num_free_blocks)
         judgement = Judgement(ledger, ledger, outcome, cached, refused, step, tuple(breaches))
         if breaches:
-            due = f"{words.count(ledger.num_free_blocks, 'free block')} after it, not {came.num_free_blocks}"
+            free = words.count(ledger.num_free_blocks, "free block")
+            due = f"{free} after it, not {words.short(came.num_free_blocks)}"
             return departure_of(line, judgement, due)
         self._count(operation, came, judgement)
         return None
@@ -166,7 +164,7 @@ class Checker:
             self.met["hit"] += len(change.hit)
         if change.evicted:
             self.met["evicted"] += len(change.evicted)
-        for name in _FIELDS:
+        for name in RECORDED:
             if getattr(came, name) is not None:
                 self.recorded[name] += 1
 

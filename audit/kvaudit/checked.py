@@ -81,13 +81,13 @@ def departure_of(line: TraceLine, judgement: Judgement, expected: str = "") -> D
     return Departure(
         line=line.step + 1,
         step=line.step,
-        call=_clipped(words.call(line.operation)),
+        call=words.clipped(words.call(line.operation)),
         expected=expected or words.expected(line.operation, judgement),
         came=said(line.came) if line.came is not None else "",
         obligation=main,
         also=sorted({breach.obligation for breach in judgement.breaches} - {main}, key=SEVERITY.index),
         symptom=OBLIGATIONS[main].symptom,
-        details=[_clipped(detail) for detail in details(judgement.breaches)],
+        details=[words.clipped(detail) for detail in details(judgement.breaches)],
     )
 
 
@@ -136,7 +136,3 @@ def _not_observable(obligation: str, recorded: Mapping[str, int], operations: in
     if missing:
         return f"no answer gives {' or '.join(missing)}"
     return "" if operations else "there is no operation"
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= 240 else f"{text[:200]}... ({len(text):,} characters)"

@@ -9,6 +9,7 @@ import msgspec
 from kvaudit.answers import Malformed, check_outcomes, read_answer
 from kvaudit.child import Child, shown
 from kvaudit.errors import TargetError
+from kvaudit.printable import one_line
 from kvaudit.protocol import (
     VERSION,
     Answer,
@@ -62,11 +63,11 @@ class ProcessTarget:
         except BaseException:
             self.close()
             raise
-        self.name = started.name
-        self.version = started.version
+        self.name = one_line(started.name)
+        self.version = one_line(started.version)
         self.profile = started.profile
-        self.stubs = tuple(started.stubs)
-        self.notes = tuple(started.notes)
+        self.stubs = tuple(map(one_line, started.stubs))
+        self.notes = tuple(map(one_line, started.notes))
         self._offers = frozenset(started.capabilities)
         self.capabilities = self._offers - hidden
 

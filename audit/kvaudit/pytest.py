@@ -18,6 +18,7 @@ from _kvaudit_pytest import TOLD
 from kvaudit.cli.options import FAILURES
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.outcomes import Outcome, as_text, outcome_of
+from kvaudit.printable import plain
 from kvaudit.report import Report
 from kvaudit.runner import DEFAULT_MAX_STEPS, DEFAULT_SEED, INTERRUPTED, Audit, Options
 from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec, profile_named
@@ -88,11 +89,14 @@ class _SharedAudit:
         if self._failed:
             pytest.skip(f"no audit: {self._failed}")
         if self._report is None:
+            told = ""
             try:
                 self._report = self._audit(config)
             except (UsageError, TargetError) as error:
-                self._failed = str(error).partition("\n")[0]
-                pytest.fail(str(error), pytrace=False)
+                told = plain(str(error))
+            if self._report is None:
+                self._failed = told.partition("\n")[0]
+                pytest.fail(told, pytrace=False)
             if self._report.cut_short == INTERRUPTED:
                 raise KeyboardInterrupt
             config.stash.setdefault(TOLD, []).append(

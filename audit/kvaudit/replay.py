@@ -40,7 +40,7 @@ def replay(
     for number, (operation, judgement) in enumerate(execution.played, start=1):
         expected = f"   (expected: {words.expected(operation, judgement)})" if judgement.breaches else ""
         then = _when_saved(saved[id(operation)], words.came(judgement))
-        line = f"{number:3}  {words.call(operation)} -> {words.came(judgement)}{expected}{then}"
+        line = f"{number:3}  {words.clipped(words.call(operation))} -> {words.came(judgement)}{expected}{then}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     shows = any(line.differs for line in lines)  # then no observe() is needed to see it again
     missing = unseen(header.obligation, target.capabilities) if not execution.breaches and not shows else []
@@ -49,7 +49,8 @@ def replay(
         console.print(f"[bold yellow]{told}", highlight=False)
         return INCONCLUSIVE
     if not execution.breaches:
-        console.print(f"[bold green]fixed[/]: {header.obligation or 'nothing'} is no longer violated", highlight=False)
+        told = f"fixed[/]: {header.obligation} is no longer violated" if header.obligation else "nothing[/] is violated"
+        console.print(f"[bold green]{told}", highlight=False)
         return CONFORMS
     for breach in execution.breaches:
         console.print(f"     {breach.obligation}: {breach.detail}", markup=False, highlight=False, soft_wrap=True)

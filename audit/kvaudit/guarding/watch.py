@@ -94,7 +94,7 @@ class Watch:
         if breaches:
             self._violated(breaches, words.call(operation), error)
         elif len(self.log) >= self.every:
-            self.full_check(f"the full check after {_clipped(words.call(operation))}", error)
+            self.full_check(f"the full check after {words.clipped(words.call(operation), 120)}", error)
 
     # --- reads -----------------------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class Watch:
             except (OSError, TypeError) as failed:  # no room, or ids and tokens that JSON cannot hold
                 reason = str(failed)
         held = owners(lockstep.ledger, main.blocks)
-        violation = ContractViolation(breaches, _clipped(call), held, path, reason)
+        violation = ContractViolation(breaches, words.clipped(call, 120), held, path, reason)
         self._step_aside()
         if self._level == "strict":
             raise violation from error
@@ -197,7 +197,3 @@ def _answer(read: Callable[..., Any], *args: Any) -> Any:
         return number(read(*args))
     except Exception as error:
         return f"an exception: {error!r}"
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= 120 else f"{text[:100]}... ({len(text):,} characters)"
