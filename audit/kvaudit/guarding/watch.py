@@ -15,7 +15,7 @@ from kvaudit.errors import TargetError
 from kvaudit.guarding.full import look
 from kvaudit.guarding.lockstep import Lockstep, is_legal, owners
 from kvaudit.guarding.log import Appended, Call, dump
-from kvaudit.guarding.reads import due, number, numbers
+from kvaudit.guarding.reads import due, in_order, number, numbers
 from kvaudit.guarding.violation import ContractViolation, ContractWarning
 from kvaudit.profiles import PROFILES
 from kvaudit.protocol import Allocate, Mutation, Outcome, Pool, Refused, Returned
@@ -104,7 +104,7 @@ class Watch:
         def checked(*args: Any, **named: Any) -> Any:
             answer = method(*args, **named)
             if not self.is_bystander:
-                self.read_gave(name, (*args, *named.values()), answer)
+                self.read_gave(name, in_order(method, args, named), answer)
             return answer
 
         return checked
