@@ -18,7 +18,6 @@ from _kvaudit_pytest import TOLD
 from kvaudit.cli.options import FAILURES
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.outcomes import Outcome, as_text, outcome_of
-from kvaudit.printable import plain
 from kvaudit.report import Report
 from kvaudit.runner import DEFAULT_MAX_STEPS, DEFAULT_SEED, INTERRUPTED, Audit, Options
 from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec, profile_named
@@ -62,7 +61,7 @@ def conformance(
         row = next(row for row in report.rows if row.obligation == obligation)
         decide(outcome_of(row, report), lenient=_option(request.config, "allow_inconclusive", False))
 
-    return staticmethod(conforms)  # so that it may also stand in a class
+    return staticmethod(conforms)  # so that a class of tests may have it, too
 
 
 def decide(outcome: Outcome, *, lenient: bool) -> None:
@@ -89,14 +88,11 @@ class _SharedAudit:
         if self._failed:
             pytest.skip(f"no audit: {self._failed}")
         if self._report is None:
-            told = ""
             try:
                 self._report = self._audit(config)
             except (UsageError, TargetError) as error:
-                told = plain(str(error))
-            if self._report is None:
-                self._failed = told.partition("\n")[0]
-                pytest.fail(told, pytrace=False)
+                self._failed = str(error).partition("\n")[0]
+                pytest.fail(str(error), pytrace=False)
             if self._report.cut_short == INTERRUPTED:
                 raise KeyboardInterrupt
             config.stash.setdefault(TOLD, []).append(
