@@ -15,6 +15,7 @@ from kvaudit import words
 from kvaudit.breach import SEVERITY, Breach, gravest, gravity
 from kvaudit.execution import Execution, Played
 from kvaudit.profiles import Profile
+from kvaudit.replay import unseen
 from kvaudit.report import Finding, StepShown
 from kvaudit.repro_file import NAME, repro_file
 from kvaudit.snapshots import due_after, of_ledger, of_observed
@@ -49,7 +50,9 @@ def finding_of(subject: Subject, execution: Execution, instead: Sequence[str]) -
     repeat = ["kvaudit", "replay", str(trace), *subject.flags()] if trace is not None else instead
     finding = _finding(execution, execution.breaches, list(map(shown, execution.played)), trace, repeat)
     if trace is not None:
-        _keep_beside(trace.parent, finding, subject, execution, hidden=not any(line.differs for line in lines))
+        # What was found by a target that does not offer all shows from outside, even if no answer differs.
+        hidden = not unseen(main, subject.target.capabilities) and not any(line.differs for line in lines)
+        _keep_beside(trace.parent, finding, subject, execution, hidden=hidden)
     return finding
 
 
