@@ -63,7 +63,7 @@ class Checker:
     def __init__(self, header: TraceHeader, profile: Profile) -> None:
         self._pool = header.pool
         self._profile = profile
-        self._ledger: Ledger = live(header.start)
+        self._ledger: Ledger = live(_start(header, profile))
         self._has_tables: bool | None = None  # until the first answer tells
         self.recorded: Counter[str] = Counter()
         self.met: Counter[str] = Counter()
@@ -159,6 +159,7 @@ class Checker:
     def _count(self, operation: Mutation, came: Answer, judgement: Judgement) -> None:
         self.met[type(operation).__name__.lower()] += 1
         self.met["refused"] += judgement.refused
+        self.met["allocated"] += isinstance(operation, Allocate) and not judgement.refused
         change = judgement.change
         if change.hit:
             self.met["hit"] += len(change.hit)
@@ -167,6 +168,19 @@ class Checker:
         for name in RECORDED:
             if getattr(came, name) is not None:
                 self.recorded[name] += 1
+
+
+def _start(header: TraceHeader, profile: Profile) -> Ledger:
+    """The ledger before the first operation. Raises UsageError if there is none such under the profile."""
+    ledger = header.start
+    if profile.variants.duplicates == "keep all":
+        for block, h in enumerate(ledger.block_hash):
+            if h is not None and h not in ledger.hash_to_block:
+                raise UsageError(
+                    "the ledger in the header of the trace makes no sense: no block is hit for the content of block "
+                    f"{block}, and under the profile {profile.name} each copy of a content can be hit"
+                )
+    return ledger
 
 
 def by_a_caller(pool: Pool, ledger: Ledger, operation: Mutation, outcome: Outcome, cached: int | None) -> list[Breach]:

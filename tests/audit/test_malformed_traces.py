@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.auditing import kvaudit, target_of
-from kvaudit.check import check_trace
+from kvaudit.check import Checker, check_trace
 from kvaudit.errors import UsageError
 from kvaudit.execution import Scenario, play
-from kvaudit.profiles import STRICT
+from kvaudit.profiles import PROFILES, STRICT
 from kvaudit.protocol import Allocate, Append, Free, Pool
 from kvaudit.report import CONFORMS
 from kvaudit.saved_ledger import saved_ledger
@@ -259,6 +259,16 @@ def read(path: Path) -> None:
 def check(path: Path) -> None:
     with TraceReader(path) as reader:
         check_trace(reader, STRICT, lambda operations, done: None)
+
+
+def test_a_ledger_that_no_engine_comes_to(tmp_path: Path) -> None:
+    """Under vLLM's rules each copy of a content can be hit; under the seed's one may be left that cannot."""
+    text = MIDLIFE.replace(b',"mapped":1', b"")
+    (tmp_path / "t.jsonl").write_bytes(text)
+    check(tmp_path / "t.jsonl")
+    said = "no block is hit for the content of block 1, and under the profile vllm"
+    with TraceReader(tmp_path / "t.jsonl") as reader, pytest.raises(UsageError, match=said):
+        Checker(reader.header, PROFILES["vllm"])
 
 
 def test_there_are_enough_of_them() -> None:

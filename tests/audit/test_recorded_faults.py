@@ -17,7 +17,7 @@ from kvaudit.checked import Checked
 from kvaudit.execution import Scenario, play
 from kvaudit.profiles import SEED
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
-from kvaudit.report import CONFORMS, VIOLATION
+from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
 from kvaudit.trace import FORMAT, Answer, TraceHeader, TraceLine, TraceReader, write_trace
 from kvaudit.transcript import transcript
 from kvblocks import BlockManager
@@ -177,3 +177,12 @@ def test_the_twin_is_what_a_right_manager_answers(name: str) -> None:
     assert not execution.breaches
     for line, (_, came) in zip(transcript(execution), lines, strict=True):
         assert line.came is not None and msgspec.structs.replace(line.came, error="") == came
+
+
+def test_a_fault_that_was_not_written_down_is_no_pass(tmp_path: Path) -> None:
+    """Where one allocate does not say what was cached, K1 cannot be told."""
+    fault = FAULTS["a hit of what was evicted"]
+    operation, came = fault.wrong
+    result = checked(fault, (operation, msgspec.structs.replace(came, num_cached_tokens=None)), tmp_path)
+    assert result.departure is None and result.exit_code == INCONCLUSIVE
+    assert result.not_observable["K1"] == "only 2 of 3 allocates give num_cached_tokens"
