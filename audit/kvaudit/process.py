@@ -9,7 +9,7 @@ import msgspec
 from kvaudit.answers import Malformed, check_outcomes, read_answer
 from kvaudit.child import Child, shown
 from kvaudit.errors import TargetError
-from kvaudit.printable import one_line
+from kvaudit.printable import one_line, plain
 from kvaudit.protocol import (
     VERSION,
     Answer,
@@ -29,6 +29,9 @@ from kvaudit.protocol import (
 _REQUIRED = ("allocate", "append_slot", "free", "num_cached_tokens")
 """A caller who is not told what is cached would compute it again, into blocks that others read. Without num_free_blocks
 a program can be audited, but the audit is inconclusive."""
+
+_MOST_SAID = 2_000
+"""Characters of the message of a failure."""
 
 Tap = Callable[[Question, bytes, bytes], None]
 """Hears every exchange: the question, its line and the line of the answer (empty after `stop`)."""
@@ -135,6 +138,8 @@ class ProcessTarget:
             raise self._child.broken(
                 str(wrong), f"asked:    {shown(asked.rstrip())}", f"answered: {shown(line)}"
             ) from None
+        if isinstance(answer, Failed):  # for people, on a terminal
+            return Failed(one_line(answer.error), plain(answer.message[:_MOST_SAID]))
         return answer
 
 
