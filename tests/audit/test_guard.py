@@ -120,6 +120,32 @@ def test_a_method_that_is_replaced_is_replaced() -> None:
         manager.append_slot("a", 2)
 
 
+class Nameless:
+    """An id that cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no name")
+
+
+def test_a_check_that_breaks_down_does_not_take_the_server_along() -> None:
+    class Wrong(BlockManager):
+        def append_slot(self, seq_id: Any, token_id: int) -> int:
+            return super().append_slot(seq_id, token_id) + 1
+
+    seq = Nameless()
+    manager = guarded(Wrong(4, 2), level="warn")
+    manager.allocate(seq, [1])
+    with pytest.warns(ContractWarning, match="nothing is checked any more: RuntimeError: no name"):
+        assert manager.append_slot(seq, 2) == 2
+    with warnings.catch_warnings(action="error"):  # it is a bystander by now
+        manager.append_slot(seq, 3)
+        manager.free(seq)
+    manager = guarded(Wrong(4, 2))
+    manager.allocate(seq, [1])
+    with pytest.raises(RuntimeError, match="no name"):
+        manager.append_slot(seq, 2)
+
+
 def test_it_is_neither_copied_nor_pickled() -> None:
     manager = guarded(BlockManager(4, 2))
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
