@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
 from kvaudit import words
 from kvaudit.breach import gravest
 from kvaudit.execution import Execution, Scenario, play
+from kvaudit.findings import unseen
 from kvaudit.profiles import Profile
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
 from kvaudit.targets import Target
 from kvaudit.trace import TraceHeader, TraceLine
 from kvaudit.transcript import said
-from kvspec.obligations import LEDGER, OBLIGATIONS
 
 
 def replay(
@@ -59,13 +59,6 @@ def replay(
     before = f" (when it was saved: {header.obligation})" if header.obligation not in ("", now) else ""
     console.print(f"[bold red]still failing[/]: {now} is violated{before}", highlight=False)
     return VIOLATION
-
-
-def unseen(obligation: str, capabilities: Collection[str]) -> list[str]:
-    """What the target would have to offer for a violation of the obligation to be seen in full, and does not."""
-    offered = {*capabilities, *([LEDGER] if "observe" in capabilities else [])}
-    needs = OBLIGATIONS[obligation].needs if obligation in OBLIGATIONS else frozenset()
-    return ["observe()" if need == LEDGER else f"{need}()" for need in sorted(needs - offered)]
 
 
 def _when_saved(line: TraceLine, now: str) -> str:

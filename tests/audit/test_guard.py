@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 import random
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -118,6 +120,13 @@ def test_a_method_that_is_replaced_is_replaced() -> None:
     manager.append_slot = lambda seq_id, token_id: 3
     with pytest.raises(ContractViolation, match="token 1 is to go to slot 1, not to slot 3"):
         manager.append_slot("a", 2)
+
+
+def test_a_server_loads_no_front_end() -> None:
+    """They cost memory and, at each collection of garbage, time."""
+    code = "import sys, kvaudit; kvaudit.guard; print(sorted({'rich', 'typer', 'jinja2'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 class Nameless:
