@@ -147,16 +147,28 @@ def _write_lines(path: Path, header: TraceHeader, lines: Iterable[TraceLine]) ->
 def keep_trace(folder: Path | None, name: str, header: TraceHeader, lines: Iterable[TraceLine]) -> Path | None:
     """Write the trace of a finding under its name. None if there is no folder, or it cannot be written.
 
-    The finding is shown all the same.
+    The finding is shown all the same. What another target has left under that name stays.
     """
     if folder is None:
         return None
-    path = folder / name / "trace.jsonl"
+    path, number = folder / name / "trace.jsonl", 1
+    while _is_anothers(path, header.target):
+        number += 1
+        path = folder / f"{name}-{number}" / "trace.jsonl"
     try:
         write_trace(path, header, lines)
     except OSError:
         return None
     return path
+
+
+def _is_anothers(path: Path, target: str) -> bool:
+    """Whether there is a trace of another target, or what is none."""
+    try:
+        with TraceReader(path) as reader:
+            return reader.header.target != target
+    except UsageError:
+        return path.is_file()
 
 
 # --- reading -----------------------------------------------------------------------------------------------
