@@ -167,8 +167,8 @@ def _named(target: str | None, header: TraceHeader) -> str:
 
 def beside(trace: Path, kind: str) -> Path:
     """Where a trace made of another one goes: beside it."""
-    if not trace.is_file():
-        raise UsageError(f"{trace} is no file beside which another could be written: name one with -o")
+    if trace.is_symlink() and not trace.is_file():  # /dev/stdin, and what a shell gives for <(COMMAND)
+        raise UsageError(f"beside {trace} nothing is to be written: name a file with -o")
     return trace.with_name(f"{trace.name.removesuffix('.jsonl')}.{kind}.jsonl")
 
 
