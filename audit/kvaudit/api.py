@@ -37,6 +37,7 @@ from kvaudit.protocol import (
     Slot,
     State,
 )
+from kvaudit.refusals import REFUSALS
 from kvaudit.time_limit import Hang, TimeLimit
 
 _DONE = Returned()
@@ -64,7 +65,7 @@ class ApiTarget:
         profile: str = "seed",
         stubs: Sequence[str] = (),
         notes: Sequence[str] = (),
-        refusals: frozenset[str] = frozenset({"OutOfBlocks"}),
+        refusals: frozenset[str] = REFUSALS,
         timeout: float = 10.0,
     ) -> None:
         self.name = name

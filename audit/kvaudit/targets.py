@@ -23,14 +23,12 @@ from kvaudit.errors import TargetError, UsageError
 from kvaudit.process import ProcessTarget, Tap
 from kvaudit.profiles import PROFILES, Profile
 from kvaudit.protocol import Failed, Operation, Outcome, Pool
+from kvaudit.refusals import REFUSALS, refusal_names
 
 DEFAULT_TIMEOUT_S = 10.0
 
 _START_FACTOR = 6
 """How much longer than others the first answer of a program may take: it has to load first."""
-
-REFUSALS = frozenset({"OutOfBlocks"})
-"""Exceptions that are refusals, whatever the target."""
 
 _PROGRAM = "cmd:"
 
@@ -73,6 +71,9 @@ class TargetSpec:
     isolate: bool = False
     black_box: bool = False
     timeout: float = DEFAULT_TIMEOUT_S
+
+    def __post_init__(self) -> None:
+        refusal_names(self.refusals)  # a mistake is told before anything is started
 
     def flags(self) -> list[str]:
         """The options that say the same on a command line."""

@@ -67,7 +67,8 @@ def unexpected(outcome: Outcome) -> str:
         return f"a legal call hangs: {outcome.message}"
     said = f"{outcome.error}: {outcome.message}" if outcome.message else outcome.error
     where = f" ({outcome.where})" if outcome.where else ""
-    own = "" if hasattr(builtins, outcome.error) else f". Is it meant as a refusal? --refusal {outcome.error}"
+    as_refusal = f"--refusal {outcome.error}, or refusals=[{outcome.error}] in Python"
+    own = "" if hasattr(builtins, outcome.error) else f". Is it meant as a refusal? {as_refusal}"
     return f"a legal call raised {said}{where}{own}"
 
 

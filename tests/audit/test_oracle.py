@@ -183,7 +183,10 @@ def test_an_append_within_a_block_and_a_free_cannot_be_refused() -> None:
 
 
 def test_an_exception_is_named_with_its_place() -> None:
-    for error, advice in (("KeyError", ""), ("NoRoom", ". Is it meant as a refusal? --refusal NoRoom")):
+    for error, advice in (
+        ("KeyError", ""),
+        ("NoRoom", ". Is it meant as a refusal? --refusal NoRoom, or refusals=[NoRoom] in Python"),
+    ):
         judgement = Play(1, 1).judged(Allocate("a", (1,)), Raised(error, "'a'", True, "pool.py:7 in take"))
         [breach] = judgement.breaches
         assert breach[:2] == ("O2", f"a legal call raised {error}: 'a' (pool.py:7 in take){advice}")

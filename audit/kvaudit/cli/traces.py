@@ -57,7 +57,7 @@ def replay(
     from kvaudit.trace import read_lines
 
     header, lines = read_lines(trace)
-    spec = TargetSpec(_named(target, header), source, tuple(refusal), isolate, black_box, timeout)
+    spec = TargetSpec(_named(target, header), source, _refusals(header, refusal), isolate, black_box, timeout)
     folder = ReportFolder(report)
     with started(spec, profile or header.profile) as (manager, rules, console):
 
@@ -115,7 +115,7 @@ def shrink(
 
     header, scenario = read_trace(trace)
     small_trace = output or beside(trace, "small")
-    spec = TargetSpec(_named(target, header), source, tuple(refusal), isolate, black_box, timeout)
+    spec = TargetSpec(_named(target, header), source, _refusals(header, refusal), isolate, black_box, timeout)
     with started(spec, profile or header.profile) as (manager, rules, console):
         with progress_bar(console) as bar:
             task = bar.add_task("shrinking", total=None, done="")
@@ -124,7 +124,9 @@ def shrink(
                 bar.update(task, done=f"{operations:,} operations, {plays:,} plays")
 
             small = minimise(manager, rules, header, scenario, tell)
-        write_trace(small_trace, msgspec.structs.replace(small.header, target=spec.text), small.lines)
+        write_trace(
+            small_trace, msgspec.structs.replace(small.header, target=spec.text, refusals=spec.refusals), small.lines
+        )
         for line in small.told:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
         console.print(f"{small_trace}: {small.summary}", markup=False, highlight=False, soft_wrap=True)
@@ -163,6 +165,11 @@ def _named(target: str | None, header: TraceHeader) -> str:
     if not (target or header.target):
         raise UsageError("the trace names no target to play it on: give one with --target")
     return target or header.target
+
+
+def _refusals(header: TraceHeader, given: list[str]) -> tuple[str, ...]:
+    """What counts as a refusal: the trace knows its own; another target may have others."""
+    return tuple(dict.fromkeys([*header.refusals, *given]))
 
 
 def beside(trace: Path, kind: str) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,9 @@ from kvaudit.guarding.reads import due, number, numbers
 from kvaudit.guarding.violation import ContractViolation, ContractWarning
 from kvaudit.profiles import PROFILES
 from kvaudit.protocol import Allocate, Mutation, Outcome, Pool, Refused, Returned
+from kvaudit.refusals import REFUSALS
 from kvaudit.rulings import wrong_free_count
+from kvaudit.trace import FORMAT, TraceHeader
 from kvspec.live import snapshot
 
 Level = Literal["warn", "strict"]
@@ -36,7 +38,7 @@ class Watch:
         profile: str,
         every: int,
         folder: Path | None,
-        refusals: Iterable[str],
+        refusals: tuple[str, ...],
         observes: bool,
     ) -> None:
         self.manager = manager
@@ -45,11 +47,12 @@ class Watch:
         self.log: list[Appended | Call] = []
         self.lockstep = Lockstep(pool, PROFILES[profile].variants)
         self._level = level
+        self._refusals = refusals
         self._profile = profile
         self._folder = folder
         cls = type(manager)
         self._name = f"{cls.__module__}:{cls.__qualname__}"
-        self._target = ApiTarget(cls, name=self._name, refusals=frozenset(refusals))
+        self._target = ApiTarget(cls, name=self._name, refusals=REFUSALS.union(refusals))
         self._target.capabilities -= frozenset() if observes else {"observe"}
         self._start = self.lockstep.start
         self.num_free_blocks = _counter(manager)
@@ -150,9 +153,10 @@ class Watch:
         path, reason = None, ""
         if self._folder is not None:
             try:
-                path = dump(
-                    self._folder, self._name, self._profile, main.obligation, lockstep.pool, self._start, self.log
+                header = TraceHeader(
+                    FORMAT, lockstep.pool, self._name, self._profile, main.obligation, refusals=self._refusals
                 )
+                path = dump(self._folder, header, self._start, self.log)
             except (OSError, TypeError) as failed:  # no room, or ids and tokens that JSON cannot hold
                 reason = str(failed)
         held = owners(lockstep.ledger, main.blocks)

@@ -27,6 +27,7 @@ from kvaudit.guarding.reads import READS, number, numbers
 from kvaudit.guarding.watch import Level, Watch
 from kvaudit.profiles import PROFILES
 from kvaudit.protocol import Allocate, Append, Free, Pool
+from kvaudit.refusals import Refusals, refusal_names
 
 
 def guard(
@@ -36,7 +37,7 @@ def guard(
     every: int = 10_000,
     profile: str = "seed",
     folder: str | Path | None = ".kvaudit/guard",
-    refusals: Iterable[str] = ("OutOfBlocks",),
+    refusals: Refusals = (),
     observe: bool = True,
     num_blocks: int | None = None,
     block_size: int | None = None,
@@ -48,9 +49,9 @@ def guard(
     "strict" raises a ContractViolation; then the guard is a bystander: after a wrong step nothing can be compared.
 
     every: operations between two full checks. profile: the rules to which the manager is held. folder: where the last
-    operations are dumped if something is wrong, None for nowhere. refusals: names of exceptions that mean "out of
-    blocks". observe: whether observe() is asked, if there is one. num_blocks, block_size, enable_prefix_cache: those of
-    the pool; attributes of the manager unless given.
+    operations are dumped if something is wrong, None for nowhere. refusals: exception classes, or their names, that
+    mean "out of blocks", beside OutOfBlocks. observe: whether observe() is asked, if there is one. num_blocks,
+    block_size, enable_prefix_cache: those of the pool; attributes of the manager unless given.
 
     Raises UsageError for what is none of these, TargetError for a manager without the API. Memory: the ledger, and the
     operations since the last full check.
@@ -61,13 +62,9 @@ def guard(
         raise UsageError(f"every is the number of operations between two full checks, at least 1, not {every!r}")
     if profile not in PROFILES:
         raise UsageError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
-    pool = Pool(
-        num_blocks=_attribute(manager, "num_blocks", num_blocks),
-        block_size=_attribute(manager, "block_size", block_size),
-        enable_prefix_cache=bool(_attribute(manager, "enable_prefix_cache", enable_prefix_cache)),
-    )
+    pool = _pool(manager, num_blocks, block_size, enable_prefix_cache)
     path = Path(folder) if folder is not None else None
-    watch = Watch(manager, level, pool, profile, every, path, refusals, observe)
+    watch = Watch(manager, level, pool, profile, every, path, refusal_names(refusals), observe)
     used = watch.look()
     if used:
         raise UsageError(f"a guard is put around a manager before its first operation, and here {used[0].detail}")
@@ -80,11 +77,18 @@ def check_now(guarded: Guard) -> None:
     watch.full_check("a full check")
 
 
-def _attribute(manager: Any, name: str, given: int | None) -> Any:
-    value = given if given is not None else getattr(manager, name, None)
-    if value is None:
-        raise UsageError(f"{type(manager).__name__} has no attribute {name!r}: give it to guard({name}=...)")
-    return value
+def _pool(manager: Any, num_blocks: int | None, block_size: int | None, enable_prefix_cache: bool | None) -> Pool:
+    """The pool of the manager: what is given, else its attributes. Raises UsageError, naming all that is missing."""
+    given = {"num_blocks": num_blocks, "block_size": block_size, "enable_prefix_cache": enable_prefix_cache}
+    values: dict[str, Any] = {
+        name: getattr(manager, name, None) if value is None else value for name, value in given.items()
+    }
+    missing = [name for name, value in values.items() if value is None]
+    if missing:
+        names = ", ".join(missing)
+        give = ", ".join(f"{name}={'True' if name == 'enable_prefix_cache' else '...'}" for name in missing)
+        raise UsageError(f"{type(manager).__name__} has no attribute {names}: give it to the guard, guard(..., {give})")
+    return Pool(values["num_blocks"], values["block_size"], bool(values["enable_prefix_cache"]))
 
 
 class Guard:
