@@ -45,8 +45,8 @@ _DONE = Returned()
 REQUIRED = ("allocate", "append_slot", "free", "num_free_blocks", "num_cached_tokens")
 OPTIONAL = ("slot", "can_allocate", "block_table", "observe")
 
-_NAMED = (ValueError, LookupError, TypeError, OverflowError)
-"""Builtin exceptions that say what was wrong with an argument; any other builtin is an accident."""
+_NAMED = (ValueError, TypeError, OverflowError)
+"""Builtin exceptions that say what was wrong with an argument; any other builtin is an accident, see `_is_named`."""
 
 
 class ApiTarget:
@@ -134,7 +134,7 @@ class ApiTarget:
         except (TargetError, Hang, KeyboardInterrupt):
             raise
         except BaseException as error:  # sys.exit() included
-            return self.failure(error)
+            return self.failure(error, operation.args if isinstance(operation, Call) else ())
 
     def misuse(self, call: Call) -> Outcome:
         """As `execute`, but of an exception only its class is said: a search makes millions of such calls."""
@@ -143,7 +143,9 @@ class ApiTarget:
         except (TargetError, Hang, KeyboardInterrupt):
             raise
         except BaseException as error:
-            return Refused() if self._refuses(type(error)) else Raised(type(error).__name__, named=_is_named(error))
+            if self._refuses(type(error)):
+                return Refused()
+            return Raised(type(error).__name__, named=_is_named(error, call.args))
 
     def close(self) -> None:
         """Forget the manager."""
@@ -165,12 +167,12 @@ class ApiTarget:
         """Go on with this manager in place of the open one; `live` are the ids of its live sequences."""
         self._manager, self._live, self._lists = manager, list(live), []
 
-    def failure(self, error: BaseException) -> Refused | Raised:
-        """The outcome of a call that ended in an exception."""
+    def failure(self, error: BaseException, args: Sequence[Any] = ()) -> Refused | Raised:
+        """The outcome of a call that ended in an exception; `args`: those of a misuse, one of which is wrong."""
         kind = type(error)
         if self._refuses(kind):
             return Refused(kind.__name__)
-        return Raised(kind.__name__, _said(error), _is_named(error), _where(error))
+        return Raised(kind.__name__, _said(error), _is_named(error, args), _where(error))
 
     def _refuses(self, kind: type[BaseException]) -> bool:
         if kind not in self._is_refusal:
@@ -357,8 +359,17 @@ def _where(error: BaseException) -> str:
     return f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} in {code.co_name}"
 
 
-def _is_named(error: BaseException) -> bool:
-    return type(error).__module__ != "builtins" or isinstance(error, _NAMED)
+def _is_named(error: BaseException, args: Sequence[Any] = ()) -> bool:
+    """Whether an exception says what was wrong. A builtin LookupError does so if it speaks of an argument of the call.
+
+    `KeyError: 'a'` is about the unknown id 'a'; `list index out of range` is where the call happened to stumble.
+    """
+    if type(error).__module__ != "builtins":
+        return True
+    if isinstance(error, LookupError):
+        said = _said(error)
+        return any(repr(arg) in said for arg in args)
+    return isinstance(error, _NAMED)
 
 
 def encode_line(message: msgspec.Struct) -> bytes:

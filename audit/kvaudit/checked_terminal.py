@@ -58,8 +58,8 @@ def _show_departure(departure: Departure, console: Console) -> None:
 def _last_line(result: Checked) -> str:
     rate = f", {result.operations / result.seconds:,.0f}/s" if result.seconds else ""
     did = ", ".join(
-        f"{result.met[name]:,} {what}"
-        for name, what in (("refused", "refused"), ("hit", "blocks hit"), ("evicted", "evicted"))
+        f"{words.count(result.met[name], 'block') if name == 'hit' else f'{result.met[name]:,}'} {name}"
+        for name in ("refused", "hit", "evicted")
         if result.met.get(name)
     )
     why = f": {'; '.join(result.reasons)}" if result.reasons and result.departure is None else ""

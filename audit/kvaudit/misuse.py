@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from kvaudit.api import ApiTarget
 from kvaudit.protocol import (
     MAX_TOKEN,
     Allocate,
@@ -25,8 +26,11 @@ from kvaudit.targets import Target
 BAD_POOLS = (Pool(0, 2), Pool(-1, 2), Pool(4, 0), Pool(4, -1))
 """Pools that nobody can have."""
 
-BAD_TOKENS = (-1, MAX_TOKEN + 1, 1.5, "x", None)
-"""What is no token id."""
+BOOLEAN_POOLS = (Pool(True, 2), Pool(4, True))
+"""Others, which cannot be said in the protocol: there a size is a number."""
+
+BAD_TOKENS = (-1, MAX_TOKEN + 1, 1.5, True, "x", None)
+"""What is no token id. A bool is an int in Python: it gets past `isinstance`, and is equal to 0 or 1 as a key."""
 
 _POOL = Pool(4, 2)
 _SETUP: tuple[Operation, ...] = (
@@ -56,8 +60,14 @@ class Accepted:
     how: str
 
 
-def _kinds(capabilities: frozenset[str]) -> Iterator[Misuse]:
-    for pool in BAD_POOLS:
+def bad_pools(target: Target) -> tuple[Pool, ...]:
+    """The pools that nobody can have, as far as the target can be asked for them."""
+    return BAD_POOLS + (BOOLEAN_POOLS if isinstance(target, ApiTarget) else ())
+
+
+def _kinds(target: Target) -> Iterator[Misuse]:
+    capabilities = target.capabilities
+    for pool in bad_pools(target):
         yield Misuse(f"a pool of {pool.num_blocks} blocks of {pool.block_size} tokens", pool)
     yield Misuse("allocate with an id that is live", Call("allocate", ("a", (5, 6))))
     yield Misuse("allocate of an empty prompt", Call("allocate", ("c", ())))
@@ -84,7 +94,7 @@ def try_misuse(target: Target, on_try: Callable[[], None] = lambda: None) -> tup
     """Try every kind of misuse. Returns how many were tried, and those that the target did not refuse cleanly."""
     accepted: list[Accepted] = []
     count = 0
-    for misuse in _kinds(target.capabilities):
+    for misuse in _kinds(target):
         on_try()
         call = misuse.call
         how = bad_pool(target, call) if isinstance(call, Pool) else _bad_call(target, misuse.setup, call)

@@ -18,6 +18,8 @@ Breaks = Callable[[Scenario], Scenario | None]
 
 MAX_PLAYS = 2_000
 
+_LARGE = 16
+
 
 def shrink(scenario: Scenario, breaks: Breaks, max_plays: int = MAX_PLAYS) -> Scenario:
     """The smallest scenario found: greedily fewer operations, fewer tokens, a smaller pool, plainer tokens.
@@ -69,6 +71,12 @@ def _candidates(scenario: Scenario) -> Iterator[Scenario]:
         for start in range(len(program) - width, -1, -1):
             yield Scenario(scenario.pool, program[:start] + program[start + width :])
         width //= 2
+    # Of a large pool most is not needed, and the sizes that are tried with every prompt below are all that are smaller.
+    pool = scenario.pool
+    size = 1
+    while pool.num_blocks > _LARGE and size < pool.num_blocks:
+        yield Scenario(msgspec.structs.replace(pool, num_blocks=size), program)
+        size *= 2
     for index, operation in enumerate(program):
         # What a block less asks of the program, it often asks of the pool as well.
         yield from _in_smaller_pools(scenario.pool, program[:index] + program[index + 1 :])
@@ -79,7 +87,6 @@ def _candidates(scenario: Scenario) -> Iterator[Scenario]:
                 yield Scenario(scenario.pool, shorter)
                 yield from _in_smaller_pools(scenario.pool, shorter)
     yield from _without_a_block_of_tokens(scenario)
-    pool = scenario.pool
     if pool.num_blocks > 1:
         yield Scenario(msgspec.structs.replace(pool, num_blocks=pool.num_blocks - 1), program)
     if pool.block_size > 1:

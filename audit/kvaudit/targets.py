@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from kvaudit.api import ApiTarget
+from kvaudit.api import REQUIRED, ApiTarget
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.process import ProcessTarget, Tap
 from kvaudit.profiles import PROFILES, Profile
@@ -160,6 +160,9 @@ def load_in_process(
         return _load_engine(name, source, refusals, timeout)
     path = "kvblocks:BlockManager" if text == "kvblocks" else text
     module_name, colon, class_name = path.rpartition(":")
+    if text.endswith(".py"):
+        classes = ", ".join(f"{text}:{name}" for name in _candidates(_import_file(text)))
+        raise UsageError(f"{text} is a file: name its class, too ({classes or 'it has none'})")
     if not colon or not module_name or not class_name:
         raise UsageError(
             f"no target {text!r}. A target is kvblocks, an engine ({', '.join(ENGINES)}, with ==VERSION or without), "
@@ -170,13 +173,19 @@ def load_in_process(
     for part in class_name.split("."):
         manager = getattr(manager, part, None)
     if manager is None:
-        classes = sorted(name for name, value in vars(module).items() if _is_candidate(value, module.__name__))
-        raise UsageError(f"{module_name} has no {class_name}; its classes are: {', '.join(classes) or 'none'}")
+        classes = ", ".join(_candidates(module))
+        raise UsageError(f"{module_name} has no {class_name}; its classes are: {classes or 'none'}")
     if not callable(manager):
         raise UsageError(f"{path} is no class but {manager!r:.60}")
     version = str(getattr(sys.modules.get(module_name.partition(".")[0]), "__version__", ""))
     profile = "strict" if text == "kvblocks" else "seed"
     return ApiTarget(manager, name=text, version=version, profile=profile, refusals=refusals, timeout=timeout)
+
+
+def _candidates(module: Any) -> list[str]:
+    """The classes of a module that may be meant as a target: those that have the methods, or else all."""
+    own = sorted(name for name, value in vars(module).items() if _is_candidate(value, module.__name__))
+    return [name for name in own if all(hasattr(getattr(module, name), method) for method in REQUIRED)] or own
 
 
 def _is_candidate(value: Any, module: str) -> bool:
@@ -225,7 +234,10 @@ def _execute(load: Any, what: str) -> Any:
     try:
         return load()
     except ModuleNotFoundError as error:
-        raise TargetError(f"{what} could not be imported: {error}. Is it installed in this environment?") from None
+        hint = "Is it installed in this environment, or found from the current folder?"
+        if f"{error.name}" == what.partition(".")[0]:
+            hint += " A class in a file is path/to/file.py:Class."
+        raise TargetError(f"{what} could not be imported: {error}. {hint}") from None
     except (Exception, SystemExit) as error:
         raise TargetError(f"{what} could not be imported: {type(error).__name__}: {error}") from None
 
