@@ -65,18 +65,16 @@ def _tokens(operation: Mutation) -> tuple[int, ...]:
 
 def _candidates(scenario: Scenario) -> Iterator[Scenario]:
     """Smaller scenarios, the boldest first."""
-    program = scenario.program
+    program, pool = scenario.program, scenario.pool
+    num_blocks = 1
+    while pool.num_blocks > _LARGE and num_blocks < pool.num_blocks:  # first: every play costs what the pool is large
+        yield Scenario(msgspec.structs.replace(pool, num_blocks=num_blocks), program)
+        num_blocks *= 2
     width = len(program) // 2
     while width:
         for start in range(len(program) - width, -1, -1):
             yield Scenario(scenario.pool, program[:start] + program[start + width :])
         width //= 2
-    # Of a large pool most is not needed, and the sizes that are tried with every prompt below are all that are smaller.
-    pool = scenario.pool
-    size = 1
-    while pool.num_blocks > _LARGE and size < pool.num_blocks:
-        yield Scenario(msgspec.structs.replace(pool, num_blocks=size), program)
-        size *= 2
     for index, operation in enumerate(program):
         # What a block less asks of the program, it often asks of the pool as well.
         yield from _in_smaller_pools(scenario.pool, program[:index] + program[index + 1 :])

@@ -112,7 +112,7 @@ def test_a_recorded_trace_of_a_large_pool_becomes_as_small_as_any(tmp_path: Path
     said = kvaudit("shrink", "t.jsonl", cwd=tmp_path)
     assert said.code == 0, said
     header, lines = read_lines(tmp_path / "t.small.jsonl")
-    assert header.pool == Pool(3, 1)
+    assert header.pool == Pool(2, 1)
     assert sum(len(line.operation.tokens) for line in lines if isinstance(line.operation, Allocate)) <= 4
 
 
