@@ -84,7 +84,7 @@ def _told(result: Report | Explored | Finding) -> tuple[dict[str, Any], list[Fin
             "lacking": result.reasons,
             "made by": f"kvaudit {result.kvaudit}, specification {result.spec}",
         }
-        return facts, result.findings, f"{result.target}: {VERDICTS[result.exit_code]}"
+        return facts, result.findings, f"{result.target}: {result.verdict}"
     header = result.header
     held = sum(row.verdict == HOLDS for row in result.rows)
     facts = {
