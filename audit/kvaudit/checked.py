@@ -6,13 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kvaudit import words
-from kvaudit.breach import SEVERITY, gravest
-from kvaudit.findings import details
-from kvaudit.oracle import Judgement
+from kvaudit.departure import Departure
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
-from kvaudit.trace import TraceHeader, TraceLine
-from kvaudit.transcript import said
+from kvaudit.trace import TraceHeader
 from kvspec.obligations import OBLIGATIONS
 
 _SHOWN_BY: Mapping[str, tuple[str, ...]] = {
@@ -39,20 +35,6 @@ _RESTS_ON: Mapping[str, str] = {"O1": "refused", "O4": "hit", "O6": "evicted", "
 _ESSENTIAL = ("K1", "O1", "I4")
 
 
-class Departure(msgspec.Struct, frozen=True):
-    """The first line that the specification does not allow."""
-
-    line: int
-    step: int
-    call: str
-    expected: str
-    came: str
-    obligation: str
-    also: list[str]
-    symptom: str
-    details: list[str]
-
-
 class Checked(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-check/1"):
     """A check of a trace.
 
@@ -73,22 +55,6 @@ class Checked(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-chec
     reasons: list[str]
     seconds: float
     exit_code: int
-
-
-def departure_of(line: TraceLine, judgement: Judgement, expected: str = "") -> Departure:
-    """The departure of a line; `expected` is what the specification says of the operation unless it is given."""
-    main = gravest(judgement.breaches).obligation
-    return Departure(
-        line=line.step + 1,
-        step=line.step,
-        call=_clipped(words.call(line.operation)),
-        expected=expected or words.expected(line.operation, judgement),
-        came=said(line.came) if line.came is not None else "",
-        obligation=main,
-        also=sorted({breach.obligation for breach in judgement.breaches} - {main}, key=SEVERITY.index),
-        symptom=OBLIGATIONS[main].symptom,
-        details=[_clipped(detail) for detail in details(judgement.breaches)],
-    )
 
 
 def checked(
@@ -136,7 +102,3 @@ def _not_observable(obligation: str, recorded: Mapping[str, int], operations: in
     if missing:
         return f"no answer gives {' or '.join(missing)}"
     return "" if operations else "there is no operation"
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= 240 else f"{text[:200]}... ({len(text):,} characters)"

@@ -10,7 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from kvaudit import words
-from kvaudit.checked import Checked, Departure
+from kvaudit.checked import Checked
+from kvaudit.departure import Departure
+from kvaudit.pictures.grid import grid_of_departure
+from kvaudit.pictures.terminal import drawn
 from kvaudit.report import CONFORMS, VERDICTS, VIOLATION
 from kvaudit.trace import TraceHeader
 
@@ -51,6 +54,7 @@ def _show_departure(departure: Departure, console: Console) -> None:
     grid.add_row("expected", Text(departure.expected))
     grid.add_row("came", Text(departure.came))
     console.print(Padding(grid, (1, 0, 1, 2)))
+    console.print(Padding(drawn(grid_of_departure(departure)), (0, 0, 1, 2)))
     for detail in departure.details:
         _print(console, f"  {detail}")
 

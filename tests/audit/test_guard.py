@@ -342,7 +342,7 @@ def test_mistakes_are_told() -> None:
         guard(BlockManager(2, 2), profile="mine")
     with pytest.raises(TargetError, match="lacks allocate"):
         guard(object(), num_blocks=1, block_size=1, enable_prefix_cache=True)
-    missing = r"guard\(..., num_blocks=..., block_size=..., enable_prefix_cache=True\)"
+    missing = "give what is missing, num_blocks=..., block_size=..., enable_prefix_cache=True"
     with pytest.raises(UsageError, match=f"object has no attribute num_blocks, block_size, .*{missing}"):
         guard(object())
     with pytest.raises(UsageError, match=r"refusals=\[OutOfBlocks\]"):

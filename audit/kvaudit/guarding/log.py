@@ -49,10 +49,15 @@ def dump(folder: Path, header: TraceHeader, start: Ledger, log: list[Appended | 
 def _lines(log: list[Appended | Call], num_blocks: int) -> Iterator[TraceLine]:
     for step, entry in enumerate(log, start=1):
         if isinstance(entry, Call):
-            yield TraceLine(step, _plain(entry.operation), came=_answer(entry, num_blocks))
+            yield line_of(step, entry, num_blocks)
         else:
             seq, token, slot = entry
             yield TraceLine(step, Append(str(seq), number(token)), came=Answer("completed", slot=number(slot)))
+
+
+def line_of(step: int, call: Call, num_blocks: int) -> TraceLine:
+    """A call as a line of a trace."""
+    return TraceLine(step, _plain(call.operation), came=_answer(call, num_blocks))
 
 
 def _plain(operation: Mutation) -> Mutation:

@@ -50,12 +50,11 @@ class Watch:
         self._refusals = refusals
         self._profile = profile
         self._folder = folder
-        cls = type(manager)
-        self._name = f"{cls.__module__}:{cls.__qualname__}"
-        self._target = ApiTarget(cls, name=self._name, refusals=REFUSALS.union(refusals))
+        self._name = named(manager)
+        self._target = ApiTarget(type(manager), name=self._name, refusals=REFUSALS.union(refusals))
         self._target.capabilities -= frozenset() if observes else {"observe"}
         self._start = self.lockstep.start
-        self.num_free_blocks = _counter(manager)
+        self.num_free_blocks = counter(manager)
 
     # --- operations ------------------------------------------------------------------------------------------
 
@@ -70,7 +69,7 @@ class Watch:
         if misuse:
             self._violated([Breach("O10", f"{misuse} gets through")], words.call(operation))
             return
-        cached = _answer(self.manager.num_cached_tokens, operation.seq) if is_allocate else None
+        cached = answered(self.manager.num_cached_tokens, operation.seq) if is_allocate else None
         self._judge(operation, Returned(value), cached)
 
     def miscounts(self, operation: Mutation, value: Any) -> None:
@@ -87,7 +86,7 @@ class Watch:
         if not isinstance(error, Exception):  # Ctrl-C, say: nobody knows how far it came
             self.is_bystander = True
             self.lockstep.tails.clear()
-        elif is_legal(self.lockstep.ledger, operation):
+        elif is_legal(self.lockstep.ledger.sequences, operation):
             self._judge(operation, self._target.failure(error), None, error)
 
     def _judge(self, operation: Mutation, outcome: Outcome, cached: Any, error: Exception | None = None) -> None:
@@ -181,10 +180,16 @@ def _warn(warning: ContractWarning) -> None:
     warnings.warn(warning, stacklevel=depth)
 
 
-def _counter(manager: Any) -> Callable[[], Any]:
+def named(manager: Any) -> str:
+    """The class of a manager as the command line names it."""
+    cls = type(manager)
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def counter(manager: Any) -> Callable[[], Any]:
     """How `num_free_blocks` is read, a property or a method."""
     if callable(manager.num_free_blocks):
-        return lambda: _answer(manager.num_free_blocks)
+        return lambda: answered(manager.num_free_blocks)
 
     def count() -> Any:
         try:
@@ -195,7 +200,7 @@ def _counter(manager: Any) -> Callable[[], Any]:
     return count
 
 
-def _answer(read: Callable[..., Any], *args: Any) -> Any:
+def answered(read: Callable[..., Any], *args: Any) -> Any:
     """The answer of a read of the guard's own: an exception of it is to be judged, not to reach the caller."""
     try:
         return number(read(*args))

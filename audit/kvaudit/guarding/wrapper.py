@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from kvaudit.errors import UsageError
+from kvaudit.guarding.pool import pool_of
 from kvaudit.guarding.reads import READS, number, numbers
 from kvaudit.guarding.watch import Level, Watch
 from kvaudit.profiles import PROFILES
-from kvaudit.protocol import Allocate, Append, Free, Pool
+from kvaudit.protocol import Allocate, Append, Free
 from kvaudit.refusals import Refusals, refusal_names
 
 
@@ -62,7 +63,7 @@ def guard(
         raise UsageError(f"every is the number of operations between two full checks, at least 1, not {every!r}")
     if profile not in PROFILES:
         raise UsageError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
-    pool = _pool(manager, num_blocks, block_size, enable_prefix_cache)
+    pool = pool_of(manager, num_blocks, block_size, enable_prefix_cache)
     path = Path(folder) if folder is not None else None
     watch = Watch(manager, level, pool, profile, every, path, refusal_names(refusals), observe)
     used = watch.look()
@@ -75,20 +76,6 @@ def check_now(guarded: Guard) -> None:
     """A full check at once. O(pool + tokens)."""
     watch: Watch = getattr(guarded, "_Guard__watch")  # noqa: B009
     watch.full_check("a full check")
-
-
-def _pool(manager: Any, num_blocks: int | None, block_size: int | None, enable_prefix_cache: bool | None) -> Pool:
-    """The pool of the manager: what is given, else its attributes. Raises UsageError, naming all that is missing."""
-    given = {"num_blocks": num_blocks, "block_size": block_size, "enable_prefix_cache": enable_prefix_cache}
-    values: dict[str, Any] = {
-        name: getattr(manager, name, None) if value is None else value for name, value in given.items()
-    }
-    missing = [name for name, value in values.items() if value is None]
-    if missing:
-        names = ", ".join(missing)
-        give = ", ".join(f"{name}={'True' if name == 'enable_prefix_cache' else '...'}" for name in missing)
-        raise UsageError(f"{type(manager).__name__} has no attribute {names}: give it to the guard, guard(..., {give})")
-    return Pool(values["num_blocks"], values["block_size"], bool(values["enable_prefix_cache"]))
 
 
 class Guard:
