@@ -193,5 +193,7 @@ def last_line(report: Report) -> Text:
             line.append(f"; {report.cut_short}")
     elif report.reasons:
         line.append(f": {'; '.join(report.reasons)}")
-    line.append(f" ({held} of {len(report.rows)} obligations hold; {ran})", "dim")
+    others = collections.Counter(row.verdict for row in report.rows if row.verdict not in (HOLDS, VIOLATED))
+    rest = "".join(f", {times} {verdict}" for verdict, times in others.items())  # what is violated has been named
+    line.append(f" ({held} of {len(report.rows)} obligations hold{rest}; {ran})", "dim")
     return line
