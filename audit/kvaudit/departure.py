@@ -64,13 +64,13 @@ def departure_of(line: TraceLine, judgement: Judgement, expected: str = "") -> D
     return Departure(
         line=line.step + 1,
         step=line.step,
-        call=_clipped(words.call(line.operation)),
+        call=words.clipped(words.call(line.operation)),
         expected=expected or words.expected(line.operation, judgement),
         came=said(line.came) if line.came is not None else "",
         obligation=main,
         also=sorted({breach.obligation for breach in judgement.breaches} - {main}, key=SEVERITY.index),
         symptom=OBLIGATIONS[main].symptom,
-        details=[_clipped(detail) for detail in details(judgement.breaches)],
+        details=[words.clipped(detail) for detail in details(judgement.breaches)],
         pools=_pools_around(line, judgement),
     )
 
@@ -123,7 +123,3 @@ def _table_that_came(line: TraceLine, ledger: Ledger, judgement: Judgement) -> l
             return table if block in table else [*table, block]
         return table
     return None
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= 240 else f"{text[:200]}... ({len(text):,} characters)"

@@ -5,8 +5,6 @@ The options `--kvaudit-*` and the lines at the end of a session are those of the
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +20,7 @@ from kvaudit.pytest_session import Made, made_once, progress_shown
 from kvaudit.refusals import Refusals, refusal_names
 from kvaudit.report import Report
 from kvaudit.runner import DEFAULT_MAX_STEPS, DEFAULT_SEED, INTERRUPTED, Audit, Options
-from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec, profile_named
+from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec, name_of_class, profile_named
 from kvaudit.terminal import last_line
 from kvspec.obligations import OBLIGATIONS
 
@@ -148,10 +146,7 @@ def _name_of(target: type[Any] | str) -> str:
         return target
     if not isinstance(target, type):
         raise UsageError(f"conformance() takes a class, or the name of a target, not {target!r:.60}")
-    module, name = target.__module__, target.__qualname__
+    name = target.__qualname__
     if "<locals>" in name:
         raise UsageError(f"{name} is made inside a function: a failure can be repeated only of a class with a name")
-    file = inspect.getsourcefile(sys.modules[module]) if module in sys.modules else None
-    if file is not None and "." not in module and Path(file).resolve().is_relative_to(Path.cwd()):
-        return f"{Path(file).resolve().relative_to(Path.cwd())}:{name}"
-    return f"{module}:{name}"
+    return name_of_class(target)

@@ -40,7 +40,7 @@ def replay(
     for number, (operation, judgement) in enumerate(execution.played, start=1):
         expected = f"   (expected: {words.expected(operation, judgement)})" if judgement.breaches else ""
         then = _when_saved(saved[id(operation)], words.came(judgement))
-        line = f"{number:3}  {words.call(operation)} -> {words.came(judgement)}{expected}{then}"
+        line = f"{number:3}  {words.clipped(words.call(operation))} -> {words.came(judgement)}{expected}{then}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     shows = any(line.differs for line in lines)  # then no observe() is needed to see it again
     missing = unseen(header.obligation, target.capabilities) if not execution.breaches and not shows else []

@@ -242,6 +242,20 @@ def _execute(load: Any, what: str) -> Any:
         raise TargetError(f"{what} could not be imported: {type(error).__name__}: {error}") from None
 
 
+def name_of_class(cls: type[Any]) -> str:
+    """What the command line calls a class that is at hand: by its file if that is below the current folder.
+
+    A module inside a package is called by its name, since it may import from its package; so is a script that runs.
+    """
+    module, name = cls.__module__, cls.__qualname__
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is not None and "." not in module and module != "__main__":
+        path = Path(file).resolve()
+        if path.suffix == ".py" and path.is_relative_to(Path.cwd()):
+            return f"{path.relative_to(Path.cwd())}:{name}"
+    return f"{module}:{name}"
+
+
 def _fetched(requirement: str) -> Path:
     from kvaudit.engines.fetch import cached
 

@@ -134,6 +134,11 @@ def short(thing: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def clipped(text: str, most: int = 240) -> str:
+    """The beginning of a text that may have the tokens of a whole prompt in it, and how long it is."""
+    return text if len(text) <= most else f"{text[: most - 40]}... ({len(text):,} characters)"
+
+
 def count(number: int, what: str) -> str:
     """The number with the noun in the right form."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

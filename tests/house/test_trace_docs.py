@@ -56,7 +56,7 @@ def test_the_recorder_records(tmp_path: Path) -> None:
     record(pool.KeepsMappingOnEviction(3, 2), tmp_path / "trace.jsonl")
     said = kvaudit("check", "trace.jsonl", cwd=tmp_path)
     assert said.code == VIOLATION, said.all
-    named = said.out.replace("mutants.pool:KeepsMappingOnEviction", "blocks:Blocks")
+    named = said.out.replace("mutants.pool:KeepsMappingOnEviction", "blocks.py:Blocks")
     assert [line.rstrip() for line in named.splitlines()[:-1]] == shown("kvaudit check")[1:-1]
     source = Path(pool.__file__).read_text().replace("KeepsMappingOnEviction", "Blocks")
     (tmp_path / "blocks.py").write_text(source)

@@ -99,7 +99,11 @@ def explore(
     processes: Annotated[int, typer.Option("-j", min=1, metavar="N", help="Search in N processes.")] = 1,
     without: Annotated[
         list[str],
-        typer.Option("--without", metavar="NAMES", help="Let these count: blocks, sequences, or tokens (of a few)."),
+        typer.Option(
+            "--without",
+            metavar="NAMES",
+            help="Tell states apart that differ in these names only: blocks, sequences, or tokens (of a few).",
+        ),
     ] = [],  # noqa: B006
     misuse: Misuse = False,
     json: Json = None,

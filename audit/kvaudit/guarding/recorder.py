@@ -16,10 +16,11 @@ from kvaudit.guarding.lockstep import is_legal
 from kvaudit.guarding.log import Call, line_of
 from kvaudit.guarding.pool import pool_of
 from kvaudit.guarding.reads import number, numbers
-from kvaudit.guarding.watch import answered, counter, named
+from kvaudit.guarding.watch import answered, counter
 from kvaudit.profiles import PROFILES
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Returned
 from kvaudit.refusals import REFUSALS, Refusals, refusal_names
+from kvaudit.targets import name_of_class
 from kvaudit.trace import FORMAT, TraceHeader
 
 
@@ -45,7 +46,7 @@ def record(
         raise UsageError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
     pool = pool_of(manager, num_blocks, block_size, enable_prefix_cache)
     names = refusal_names(refusals)
-    target = ApiTarget(type(manager), name=named(manager), refusals=REFUSALS.union(names))
+    target = ApiTarget(type(manager), name=name_of_class(type(manager)), refusals=REFUSALS.union(names))
     free = counter(manager)()
     if free != pool.num_blocks:
         raise UsageError(

@@ -21,8 +21,12 @@ from kvaudit.profiles import PROFILES
 from kvaudit.protocol import Allocate, Mutation, Outcome, Pool, Refused, Returned
 from kvaudit.refusals import REFUSALS
 from kvaudit.rulings import wrong_free_count
+from kvaudit.targets import name_of_class
 from kvaudit.trace import FORMAT, TraceHeader
 from kvspec.live import snapshot
+
+_SHOWN = 120
+"""Characters of a call in a message."""
 
 Level = Literal["warn", "strict"]
 
@@ -50,7 +54,7 @@ class Watch:
         self._refusals = refusals
         self._profile = profile
         self._folder = folder
-        self._name = named(manager)
+        self._name = name_of_class(type(manager))
         self._target = ApiTarget(type(manager), name=self._name, refusals=REFUSALS.union(refusals))
         self._target.capabilities -= frozenset() if observes else {"observe"}
         self._start = self.lockstep.start
@@ -96,7 +100,7 @@ class Watch:
         if breaches:
             self._violated(breaches, words.call(operation), error)
         elif len(self.log) >= self.every:
-            self.full_check(f"the full check after {_clipped(words.call(operation))}", error)
+            self.full_check(f"the full check after {words.clipped(words.call(operation), _SHOWN)}", error)
 
     # --- reads -----------------------------------------------------------------------------------------------
 
@@ -159,7 +163,7 @@ class Watch:
             except (OSError, TypeError) as failed:  # no room, or ids and tokens that JSON cannot hold
                 reason = str(failed)
         held = owners(lockstep.ledger, main.blocks)
-        violation = ContractViolation(breaches, _clipped(call), held, path, reason)
+        violation = ContractViolation(breaches, words.clipped(call, _SHOWN), held, path, reason)
         self._step_aside()
         if self._level == "strict":
             raise violation from error
@@ -178,12 +182,6 @@ def _warn(warning: ContractWarning) -> None:
     while frame.f_back is not None and frame.f_globals["__name__"].startswith(__package__):
         frame, depth = frame.f_back, depth + 1
     warnings.warn(warning, stacklevel=depth)
-
-
-def named(manager: Any) -> str:
-    """The class of a manager as the command line names it."""
-    cls = type(manager)
-    return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def counter(manager: Any) -> Callable[[], Any]:
@@ -206,7 +204,3 @@ def answered(read: Callable[..., Any], *args: Any) -> Any:
         return number(read(*args))
     except Exception as error:
         return f"an exception: {error!r}"
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= 120 else f"{text[:100]}... ({len(text):,} characters)"
