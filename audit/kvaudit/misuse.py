@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kvaudit.api import ApiTarget
@@ -43,21 +43,45 @@ _SETUP: tuple[Operation, ...] = (
 """A live sequence "a" whose third block is half full, an ended one "b", and one block that is cached and idle."""
 
 
+VALUE = "{}"
+
+
 @dataclass(frozen=True)
 class Misuse:
-    """One kind of misuse: the call, what it does wrong in words, and what is done before it."""
+    """A misuse: its kind in words, the call, and what is done before it.
 
-    what: str
+    value: what stands at VALUE in the words: misuses of one kind are told together.
+    """
+
+    kind: str
     call: Call | Pool
     setup: tuple[Operation, ...] = _SETUP
+    value: str = ""
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """A misuse that was not refused cleanly, and how."""
+    """A misuse that was not refused cleanly, and how. kind and value: see Misuse."""
 
-    what: str
+    kind: str
     how: str
+    value: str = ""
+
+    @property
+    def what(self) -> str:
+        """What was done wrong, in words."""
+        return self.kind.replace(VALUE, self.value)
+
+
+def in_words(accepted: Sequence[Accepted]) -> str:
+    """A line for each way of getting through."""
+    lines: dict[str, dict[str, list[str]]] = {}
+    for misuse in accepted:
+        lines.setdefault(misuse.how, {}).setdefault(misuse.kind, []).append(misuse.value)
+    return "\n".join(
+        f"{how}: {'; '.join(kind.replace(VALUE, ', '.join(values)) for kind, values in kinds.items())}"
+        for how, kinds in lines.items()
+    )
 
 
 def bad_pools(target: Target) -> tuple[Pool, ...]:
@@ -73,10 +97,11 @@ def _kinds(target: Target) -> Iterator[Misuse]:
     yield Misuse("allocate of an empty prompt", Call("allocate", ("c", ())))
     yield Misuse("allocate of tokens whose iteration fails", Call("allocate", ("c", (5, 6, 7)), fail_at=2))
     for token in BAD_TOKENS:
-        yield Misuse(f"allocate with the token id {token!r}", Call("allocate", ("c", (5, token))))
-        yield Misuse(f"append_slot with the token id {token!r}", Call("append_slot", ("a", token)))
-        at_boundary = f"append_slot with the token id {token!r}, where it would take a block"
-        yield Misuse(at_boundary, Call("append_slot", ("a", token)), _SETUP[:-1])
+        value, append = repr(token), Call("append_slot", ("a", token))
+        yield Misuse(f"allocate with the token id {VALUE}", Call("allocate", ("c", (5, token))), value=value)
+        yield Misuse(f"append_slot with the token id {VALUE}", append, value=value)
+        at_boundary = f"append_slot with the token id {VALUE}, where it would take a block"
+        yield Misuse(at_boundary, append, _SETUP[:-1], value)
     for method, args in (("append_slot", (5,)), ("free", ()), ("num_cached_tokens", ())):
         for seq in ("b", "never"):
             yield Misuse(f"{method} with the id of no live sequence", Call(method, (seq, *args)))
@@ -102,7 +127,7 @@ def try_misuse(target: Target, on_try: Callable[[], None] = lambda: None) -> tup
             continue
         count += 1
         if how:
-            accepted.append(Accepted(misuse.what, how))
+            accepted.append(Accepted(misuse.kind, how, misuse.value))
     return count, accepted
 
 
