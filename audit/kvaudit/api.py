@@ -7,6 +7,7 @@ offers (`slot`, `can_allocate`, `block_table`, `observe`) is checked too.
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -79,6 +80,12 @@ class ApiTarget:
                 f"{name} lacks {', '.join(missing)} (looked for on the class). A target offers "
                 f"{', '.join(REQUIRED)}, and if it can {', '.join(OPTIONAL)}; "
                 "for another API write a small class with these methods around it."
+            )
+        asynchronous = [method for method in (*REQUIRED, *OPTIONAL) if _is_async(getattr(manager, method, None))]
+        if asynchronous:
+            raise TargetError(
+                f"{name} has coroutines for {', '.join(asynchronous)}, and is called outside of an event loop: write a "
+                "small class around it whose methods run them to their ends."
             )
         self.capabilities = frozenset(REQUIRED) | {method for method in OPTIONAL if hasattr(manager, method)}
         self._make = manager
@@ -234,6 +241,10 @@ class ApiTarget:
         method = getattr(self._manager, call.method)
         result = method(*args) if callable(method) else method
         return Returned(_plain(result))
+
+
+def _is_async(method: Any) -> bool:
+    return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
 
 
 def _plain(value: Any) -> Any:

@@ -70,7 +70,8 @@ def _allocate(
             breaches = caller.allocated(op, table, cached)
         policy = ReadOff(op, table, cached, variants)
     else:
-        what = f"allocate is to return a list of block numbers, not {words.short(words.value(answer))}"
+        numbers = f"a list of block numbers, 0 .. {ledger.num_blocks - 1} in this pool"
+        what = f"allocate is to return {numbers}, not {words.short(words.value(answer))}"
         return Ruling(_refuses(ledger, op), None, [Breach("O5", what)])
     blocks = tuple(table or ())
     return _ask_specification(ledger, op, policy, answer, blocks, breaches)

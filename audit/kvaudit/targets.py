@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import shlex
 import sys
 from collections.abc import Sequence
@@ -175,7 +176,7 @@ def load_in_process(
     if manager is None:
         classes = ", ".join(_candidates(module))
         raise UsageError(f"{module_name} has no {class_name}; its classes are: {classes or 'none'}")
-    if not callable(manager):
+    if not callable(manager) or inspect.isroutine(manager):
         raise UsageError(f"{path} is no class but {manager!r:.60}")
     version = str(getattr(sys.modules.get(module_name.partition(".")[0]), "__version__", ""))
     profile = "strict" if text == "kvblocks" else "seed"

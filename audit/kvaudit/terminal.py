@@ -184,7 +184,7 @@ def last_line(report: Report) -> Text:
     """The verdict, and what it rests on."""
     held = sum(row.verdict == HOLDS for row in report.rows)
     rate = f"{report.steps / report.seconds:,.0f}/s" if report.seconds else ""
-    ran = f"{report.steps:,} steps in {report.executions:,} executions, {report.seconds:.1f} s, {rate}"
+    ran = f"{count(report.steps, 'step')} in {count(report.executions, 'execution')}, {report.seconds:.1f} s, {rate}"
     style = {CONFORMS: "bold green", VIOLATION: "bold red"}.get(report.exit_code, "bold yellow")
     line = Text.assemble((f"{report.header.target}: {VERDICTS[report.exit_code]}", style))
     if report.exit_code == VIOLATION:

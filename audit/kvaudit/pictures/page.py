@@ -91,7 +91,7 @@ def _told(result: Report | Explored | Finding) -> tuple[dict[str, Any], list[Fin
         "target": f"{header.target} {header.version}" if header.version not in header.target else header.target,
         "profile": f"{header.profile} ({PROFILES[header.profile].summary})",
         "obligations": f"{held} of {len(result.rows)} hold",
-        "checked": f"{result.steps:,} steps in {result.executions:,} executions, {result.seconds:.1f} s",
+        "checked": f"{count(result.steps, 'step')} in {count(result.executions, 'execution')}, {result.seconds:.1f} s",
         "seed": str(header.seed),
         "assumed": header.assumptions,
         "by design": header.notes,
