@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -54,10 +55,11 @@ def progress_shown(config: pytest.Config, target: str) -> Iterator[Callable[[Eve
     """Takes the events of an audit, and shows on the terminal of the session how far it is.
 
     A test's output is captured; the capture is lifted for the moment in which the bar is drawn, and no longer, so that
-    what the target prints stays where pytest puts it. Nothing is shown where there is no terminal, with `-s`'s
-    prints in between, or in a worker of pytest-xdist, which shares its terminal with others.
+    what the target prints stays where pytest puts it. Nothing is shown where there is no terminal, where output is
+    not captured (`-s`), or in a worker of pytest-xdist, which shares its terminal with others.
     """
-    reporter, capture = (config.pluginmanager.getplugin(name) for name in ("terminalreporter", "capturemanager"))
+    reporter: Any = config.pluginmanager.getplugin("terminalreporter")
+    capture: Any = config.pluginmanager.getplugin("capturemanager")
     if reporter is None or capture is None or hasattr(config, "workerinput") or not capture.is_globally_capturing():
         yield lambda event: None
         return

@@ -18,7 +18,7 @@ from kvaudit.report import CONFORMS
 from kvaudit.trace import TraceReader, read_lines
 from kvblocks import BlockManager, InvalidArgument, OutOfBlocks, SequenceExists, UnknownSequence
 
-SIZES = {"num_blocks": 3, "block_size": 2, "enable_prefix_cache": True}
+SIZES: dict[str, Any] = {"num_blocks": 3, "block_size": 2, "enable_prefix_cache": True}
 
 
 class NoRoom(Exception):
@@ -82,12 +82,13 @@ def test_what_is_recorded_of_a_right_manager_conforms(tmp_path: Path) -> None:
 def test_mistakes_are_told(tmp_path: Path) -> None:
     used = BlockManager(3, 2)
     used.allocate("a", [1])
-    for manager, path, options, says in (
+    tried: list[tuple[Any, str, dict[str, Any], str]] = [
         (used, "t", {}, "before its first operation, and here 2 of 3 blocks are free"),
         (Plain(3, 2), "t", {}, "Plain has no attribute num_blocks, block_size, enable_prefix_cache"),
         (BlockManager(3, 2), "t", {"profile": "mine"}, "no profile 'mine'"),
         (BlockManager(3, 2), ".", {}, "cannot be written: Is a directory"),
-    ):
+    ]
+    for manager, path, options, says in tried:
         with pytest.raises(UsageError, match=says):
             kvaudit.record(manager, tmp_path / path, **options)
     with pytest.raises(TargetError, match="lacks allocate"):
