@@ -75,7 +75,10 @@ def checked(
         name: f"nothing was {what}" for name, what in _RESTS_ON.items() if not met.get(what) and name not in unseen
     }
     reasons = ["interrupted"] if interrupted else []
-    reasons += [f"{name} is not observable: {unseen[name]}" for name in _ESSENTIAL if name in unseen]
+    if operations:
+        reasons += [f"{name} is not observable: {unseen[name]}" for name in _ESSENTIAL if name in unseen]
+    else:
+        reasons.append("the trace holds no operation")
     exit_code = VIOLATION if departure is not None else INCONCLUSIVE if reasons else CONFORMS
     return Checked(
         trace=trace,
@@ -98,7 +101,9 @@ def _not_observable(obligation: str, recorded: Mapping[str, int], operations: in
     """Why an obligation cannot be told from a trace; empty if it can."""
     if obligation not in _SHOWN_BY:
         return "a trace holds operations only, no reads and no structures"
+    if not operations:
+        return "there is no operation"
     missing = [name for name in _SHOWN_BY[obligation] if not recorded.get(name)]
     if missing:
         return f"no answer gives {' or '.join(missing)}"
-    return "" if operations else "there is no operation"
+    return ""

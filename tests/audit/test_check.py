@@ -165,6 +165,15 @@ def test_what_was_not_written_down_is_not_checked(
     assert not any(result.recorded.get(field) for field in fields)
 
 
+def test_a_trace_of_nothing_tells_nothing(tmp_path: Path) -> None:
+    result = checked(tmp_path, HEADER, [])
+    assert (result.exit_code, result.reasons, result.checked) == (
+        INCONCLUSIVE,
+        ["the trace holds no operation"],
+        [],
+    )
+
+
 def test_without_tables_the_counts_still_tell(served: list[TraceLine], tmp_path: Path) -> None:
     lines = without(served, "table", "slot")
     number = next(i for i, line in enumerate(lines) if line.came and (line.came.num_cached_tokens or 0) >= 64)

@@ -147,7 +147,7 @@ def fetch(
         str, typer.Argument(metavar="ENGINE==VERSION", help="For example vllm==0.33.0.", show_default=False)
     ],
 ) -> None:
-    """Download the few files of an engine that its block manager needs, into the user's cache."""
+    """Download the few files of an engine that its block manager needs, into the user's cache, or $KVAUDIT_CACHE."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     from kvaudit.engines.fetch import FetchError
