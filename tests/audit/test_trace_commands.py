@@ -105,7 +105,13 @@ def test_a_trace_knows_what_its_target_calls_a_refusal(tmp_path: Path) -> None:
 def test_a_recorded_trace_of_a_large_pool_becomes_as_small_as_any(tmp_path: Path) -> None:
     before = [Allocate(f"noise-{i}", tuple(range(20 * i, 20 * i + 20))) for i in range(40)]
     shared = tuple(range(900, 950))
-    program = [*before, Allocate("x", (*shared, 1)), Append("noise-3", 9), Allocate("y", (*shared, 2, 2)), Free("x")]
+    program: list[Mutation] = [
+        *before,
+        Allocate("x", (*shared, 1)),
+        Append("noise-3", 9),
+        Allocate("y", (*shared, 2, 2)),
+        Free("x"),
+    ]
     scenario = Scenario(Pool(512, 16), tuple(program))
     target = f"{inspect.getfile(pool)}:SharesWithoutReference"
     write_trace(tmp_path / "t.jsonl", TraceHeader(FORMAT, scenario.pool, target, "seed"), lines_of(scenario))
