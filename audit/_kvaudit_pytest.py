@@ -6,6 +6,8 @@ in which kvaudit is installed. The tests themselves come from `kvaudit.pytest`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 TOLD = pytest.StashKey[list[str]]()
@@ -24,6 +26,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="Skip what an audit did not reach or cannot see at all, instead of failing.",
     )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In a worker of pytest-xdist: hand the lines to the session that has the terminal."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["kvaudit"] = session.config.stash.get(TOLD, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """In the session that has the terminal: take the lines of a worker. One that has crashed has none."""
+    told = getattr(node, "workeroutput", {}).get("kvaudit", [])
+    node.config.stash.setdefault(TOLD, []).extend(told)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -7,6 +7,7 @@ offers (`slot`, `can_allocate`, `block_table`, `observe`) is checked too.
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ from kvaudit.protocol import (
     Slot,
     State,
 )
+from kvaudit.refusals import REFUSALS
 from kvaudit.time_limit import Hang, TimeLimit
 
 _DONE = Returned()
@@ -44,8 +46,8 @@ _DONE = Returned()
 REQUIRED = ("allocate", "append_slot", "free", "num_free_blocks", "num_cached_tokens")
 OPTIONAL = ("slot", "can_allocate", "block_table", "observe")
 
-_NAMED = (ValueError, LookupError, TypeError, OverflowError)
-"""Builtin exceptions that say what was wrong with an argument; any other builtin is an accident."""
+_NAMED = (ValueError, TypeError, OverflowError)
+"""Builtin exceptions that say what was wrong with an argument; any other builtin is an accident, see `_is_named`."""
 
 
 class ApiTarget:
@@ -64,7 +66,7 @@ class ApiTarget:
         profile: str = "seed",
         stubs: Sequence[str] = (),
         notes: Sequence[str] = (),
-        refusals: frozenset[str] = frozenset({"OutOfBlocks"}),
+        refusals: frozenset[str] = REFUSALS,
         timeout: float = 10.0,
     ) -> None:
         self.name = name
@@ -78,6 +80,12 @@ class ApiTarget:
                 f"{name} lacks {', '.join(missing)} (looked for on the class). A target offers "
                 f"{', '.join(REQUIRED)}, and if it can {', '.join(OPTIONAL)}; "
                 "for another API write a small class with these methods around it."
+            )
+        asynchronous = [method for method in (*REQUIRED, *OPTIONAL) if _is_async(getattr(manager, method, None))]
+        if asynchronous:
+            raise TargetError(
+                f"{name} has coroutines for {', '.join(asynchronous)}, and is called outside of an event loop: write a "
+                "small class around it whose methods run them to their ends."
             )
         self.capabilities = frozenset(REQUIRED) | {method for method in OPTIONAL if hasattr(manager, method)}
         self._make = manager
@@ -133,7 +141,7 @@ class ApiTarget:
         except (TargetError, Hang, KeyboardInterrupt):
             raise
         except BaseException as error:  # sys.exit() included
-            return self.failure(error)
+            return self.failure(error, operation.args if isinstance(operation, Call) else ())
 
     def misuse(self, call: Call) -> Outcome:
         """As `execute`, but of an exception only its class is said: a search makes millions of such calls."""
@@ -142,7 +150,9 @@ class ApiTarget:
         except (TargetError, Hang, KeyboardInterrupt):
             raise
         except BaseException as error:
-            return Refused() if self._refuses(type(error)) else Raised(type(error).__name__, named=_is_named(error))
+            if self._refuses(type(error)):
+                return Refused()
+            return Raised(type(error).__name__, named=_is_named(error, call.args))
 
     def close(self) -> None:
         """Forget the manager."""
@@ -164,12 +174,12 @@ class ApiTarget:
         """Go on with this manager in place of the open one; `live` are the ids of its live sequences."""
         self._manager, self._live, self._lists = manager, list(live), []
 
-    def failure(self, error: BaseException) -> Refused | Raised:
-        """The outcome of a call that ended in an exception."""
+    def failure(self, error: BaseException, args: Sequence[Any] = ()) -> Refused | Raised:
+        """The outcome of a call that ended in an exception; `args`: those of a misuse, one of which is wrong."""
         kind = type(error)
         if self._refuses(kind):
             return Refused(kind.__name__)
-        return Raised(kind.__name__, _said(error), _is_named(error), _where(error))
+        return Raised(kind.__name__, _said(error), _is_named(error, args), _where(error))
 
     def _refuses(self, kind: type[BaseException]) -> bool:
         if kind not in self._is_refusal:
@@ -231,6 +241,10 @@ class ApiTarget:
         method = getattr(self._manager, call.method)
         result = method(*args) if callable(method) else method
         return Returned(_plain(result))
+
+
+def _is_async(method: Any) -> bool:
+    return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
 
 
 def _plain(value: Any) -> Any:
@@ -356,8 +370,17 @@ def _where(error: BaseException) -> str:
     return f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} in {code.co_name}"
 
 
-def _is_named(error: BaseException) -> bool:
-    return type(error).__module__ != "builtins" or isinstance(error, _NAMED)
+def _is_named(error: BaseException, args: Sequence[Any] = ()) -> bool:
+    """Whether an exception says what was wrong. A builtin LookupError does so if it speaks of an argument of the call.
+
+    `KeyError: 'a'` is about the unknown id 'a'; `list index out of range` is where the call happened to stumble.
+    """
+    if type(error).__module__ != "builtins":
+        return True
+    if isinstance(error, LookupError):
+        said = _said(error)
+        return any(repr(arg) in said for arg in args)
+    return isinstance(error, _NAMED)
 
 
 def encode_line(message: msgspec.Struct) -> bytes:

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from kvaudit import words
 from kvaudit.breach import Breach
 from kvaudit.caller import Caller
-from kvaudit.checked import Checked, Departure, checked, departure_of
+from kvaudit.checked import Checked, checked
 from kvaudit.choices import block_list
+from kvaudit.departure import Departure, departure_of
 from kvaudit.errors import UsageError
 from kvaudit.interrupt import Interrupt
 from kvaudit.oracle import Judgement

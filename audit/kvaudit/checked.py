@@ -6,13 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kvaudit import words
-from kvaudit.breach import SEVERITY, gravest
-from kvaudit.findings import details
-from kvaudit.oracle import Judgement
+from kvaudit.departure import Departure
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
-from kvaudit.trace import TraceHeader, TraceLine
-from kvaudit.transcript import said
+from kvaudit.trace import TraceHeader
 from kvspec.obligations import OBLIGATIONS
 
 _SHOWN_BY: Mapping[str, tuple[str, ...]] = {
@@ -39,20 +35,6 @@ _RESTS_ON: Mapping[str, str] = {"O1": "refused", "O4": "hit", "O6": "evicted", "
 _ESSENTIAL = ("K1", "O1", "I4")
 
 
-class Departure(msgspec.Struct, frozen=True):
-    """The first line that the specification does not allow."""
-
-    line: int
-    step: int
-    call: str
-    expected: str
-    came: str
-    obligation: str
-    also: list[str]
-    symptom: str
-    details: list[str]
-
-
 class Checked(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-check/1"):
     """A check of a trace.
 
@@ -75,22 +57,6 @@ class Checked(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-chec
     exit_code: int
 
 
-def departure_of(line: TraceLine, judgement: Judgement, expected: str = "") -> Departure:
-    """The departure of a line; `expected` is what the specification says of the operation unless it is given."""
-    main = gravest(judgement.breaches).obligation
-    return Departure(
-        line=line.step + 1,
-        step=line.step,
-        call=words.clipped(words.call(line.operation)),
-        expected=expected or words.expected(line.operation, judgement),
-        came=said(line.came) if line.came is not None else "",
-        obligation=main,
-        also=sorted({breach.obligation for breach in judgement.breaches} - {main}, key=SEVERITY.index),
-        symptom=OBLIGATIONS[main].symptom,
-        details=[words.clipped(detail) for detail in details(judgement.breaches)],
-    )
-
-
 def checked(
     header: TraceHeader,
     trace: str,
@@ -109,7 +75,10 @@ def checked(
         name: f"nothing was {what}" for name, what in _RESTS_ON.items() if not met.get(what) and name not in unseen
     }
     reasons = ["interrupted"] if interrupted else []
-    reasons += [f"{name} is not observable: {unseen[name]}" for name in _ESSENTIAL if name in unseen]
+    if operations:
+        reasons += [f"{name} is not observable: {unseen[name]}" for name in _ESSENTIAL if name in unseen]
+    else:
+        reasons.append("the trace holds no operation")
     exit_code = VIOLATION if departure is not None else INCONCLUSIVE if reasons else CONFORMS
     return Checked(
         trace=trace,
@@ -135,10 +104,12 @@ def _not_observable(obligation: str, recorded: Mapping[str, int], operations: in
     """
     if obligation not in _SHOWN_BY:
         return "a trace holds operations only, no reads and no structures"
+    if not operations:
+        return "there is no operation"
     missing = [name for name in _SHOWN_BY[obligation] if not recorded.get(name)]
     if missing:
         return f"no answer gives {' or '.join(missing)}"
     told = recorded.get("num_cached_tokens", 0)
     if "num_cached_tokens" in _SHOWN_BY[obligation] and told < allocated:
         return f"only {told:,} of {allocated:,} allocates give num_cached_tokens"
-    return "" if operations else "there is no operation"
+    return ""

@@ -10,7 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from kvaudit import words
-from kvaudit.checked import Checked, Departure
+from kvaudit.checked import Checked
+from kvaudit.departure import Departure
+from kvaudit.pictures.grid import grid_of_departure
+from kvaudit.pictures.terminal import drawn
 from kvaudit.printable import one_line
 from kvaudit.report import CONFORMS, VERDICTS, VIOLATION
 from kvaudit.trace import TraceHeader
@@ -52,6 +55,7 @@ def _show_departure(departure: Departure, console: Console) -> None:
     grid.add_row("expected", Text(departure.expected))
     grid.add_row("came", Text(departure.came))
     console.print(Padding(grid, (1, 0, 1, 2)))
+    console.print(Padding(drawn(grid_of_departure(departure)), (0, 0, 1, 2)))
     for detail in departure.details:
         _print(console, f"  {detail}")
 
@@ -59,8 +63,8 @@ def _show_departure(departure: Departure, console: Console) -> None:
 def _last_line(result: Checked) -> str:
     rate = f", {result.operations / result.seconds:,.0f}/s" if result.seconds else ""
     did = ", ".join(
-        f"{result.met[name]:,} {what}"
-        for name, what in (("refused", "refused"), ("hit", "blocks hit"), ("evicted", "evicted"))
+        f"{words.count(result.met[name], 'block') if name == 'hit' else f'{result.met[name]:,}'} {name}"
+        for name in ("refused", "hit", "evicted")
         if result.met.get(name)
     )
     why = f": {'; '.join(result.reasons)}" if result.reasons and result.departure is None else ""

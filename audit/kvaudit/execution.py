@@ -37,6 +37,8 @@ class Execution:
         failed = target.open(pool)
         if failed is not None:
             said = f"{failed.error}: {failed.message}" if failed.message else failed.error
+            if failed.error == "TypeError":  # its constructor takes other arguments, most likely
+                said += ". It is called with num_blocks, block_size and enable_prefix_cache, in this order"
             raise TargetError(
                 f"{target.name} could not make a pool of {pool.num_blocks} blocks of {pool.block_size} tokens "
                 f"(prefix cache {'on' if pool.enable_prefix_cache else 'off'}): {said}"

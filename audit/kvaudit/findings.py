@@ -44,7 +44,10 @@ def finding_of(subject: Subject, execution: Execution, instead: Sequence[str]) -
     name = _name(execution.breaches, execution)
     main = gravest(execution.breaches).obligation
     lines = transcript(execution)
-    header = TraceHeader(FORMAT, execution.pool, subject.spec.text, subject.profile.name, main, len(lines))
+    spec = subject.spec
+    header = TraceHeader(
+        FORMAT, execution.pool, spec.text, subject.profile.name, main, len(lines), refusals=spec.refusals
+    )
     trace = keep_trace(subject.failures, name, header, lines)
     repeat = ["kvaudit", "replay", str(trace), *subject.flags()] if trace is not None else instead
     finding = _finding(execution, execution.breaches, list(map(shown, execution.played)), trace, repeat)

@@ -18,6 +18,9 @@ from kvaudit.targets import Target
 from kvaudit.trace import TraceHeader, TraceLine
 from kvaudit.transcript import transcript
 
+_MAX_PLAYS = 20_000
+"""Ten times those of an audit: somebody waits for this one trace, and may end it with Ctrl-C."""
+
 
 class Small(NamedTuple):
     """A small trace. told: what the user should know. summary: how small it is."""
@@ -56,7 +59,7 @@ def minimise(
             smallest = min(smallest, len(again.played))
             return again.scenario
 
-        small = play(target, shrink(failing.scenario, breaks), profile)
+        small = play(target, shrink(failing.scenario, breaks, _MAX_PLAYS), profile)
     if not _violates(small, obligation):
         raise UsageError(
             f"the same program on a fresh pool goes otherwise on {target.name}: state is left over from other pools, "
@@ -64,6 +67,8 @@ def minimise(
         )
     lines = transcript(small)
     told = ["interrupted: it may be possible to make it smaller"] if interrupt.came else []
+    if plays >= _MAX_PLAYS:
+        told.append(f"ended after {plays:,} plays: it may be possible to make it smaller, by shrinking the new trace")
     if header.obligation not in ("", obligation):
         told.append(f"when it was saved it violated {header.obligation}; on {target.name} it violates {obligation}")
         if "observe" in target.capabilities:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from kvaudit.api import ApiTarget
 from kvaudit.protocol import (
     MAX_TOKEN,
     Allocate,
@@ -25,8 +26,11 @@ from kvaudit.targets import Target
 BAD_POOLS = (Pool(0, 2), Pool(-1, 2), Pool(4, 0), Pool(4, -1))
 """Pools that nobody can have."""
 
-BAD_TOKENS = (-1, MAX_TOKEN + 1, 1.5, "x", None)
-"""What is no token id."""
+BOOLEAN_POOLS = (Pool(True, 2), Pool(4, True))
+"""Others, which cannot be said in the protocol: there a size is a number."""
+
+BAD_TOKENS = (-1, MAX_TOKEN + 1, 1.5, True, "x", None)
+"""What is no token id. A bool is an int in Python: it gets past `isinstance`, and is equal to 0 or 1 as a key."""
 
 _POOL = Pool(4, 2)
 _SETUP: tuple[Operation, ...] = (
@@ -39,34 +43,65 @@ _SETUP: tuple[Operation, ...] = (
 """A live sequence "a" whose third block is half full, an ended one "b", and one block that is cached and idle."""
 
 
+VALUE = "{}"
+
+
 @dataclass(frozen=True)
 class Misuse:
-    """One kind of misuse: the call, what it does wrong in words, and what is done before it."""
+    """A misuse: its kind in words, the call, and what is done before it.
 
-    what: str
+    value: what stands at VALUE in the words: misuses of one kind are told together.
+    """
+
+    kind: str
     call: Call | Pool
     setup: tuple[Operation, ...] = _SETUP
+    value: str = ""
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """A misuse that was not refused cleanly, and how."""
+    """A misuse that was not refused cleanly, and how. kind and value: see Misuse."""
 
-    what: str
+    kind: str
     how: str
+    value: str = ""
+
+    @property
+    def what(self) -> str:
+        """What was done wrong, in words."""
+        return self.kind.replace(VALUE, self.value)
 
 
-def _kinds(capabilities: frozenset[str]) -> Iterator[Misuse]:
-    for pool in BAD_POOLS:
+def in_words(accepted: Sequence[Accepted]) -> str:
+    """A line for each way of getting through."""
+    lines: dict[str, dict[str, list[str]]] = {}
+    for misuse in accepted:
+        lines.setdefault(misuse.how, {}).setdefault(misuse.kind, []).append(misuse.value)
+    return "\n".join(
+        f"{how}: {'; '.join(kind.replace(VALUE, ', '.join(values)) for kind, values in kinds.items())}"
+        for how, kinds in lines.items()
+    )
+
+
+def bad_pools(target: Target) -> tuple[Pool, ...]:
+    """The pools that nobody can have, as far as the target can be asked for them."""
+    return BAD_POOLS + (BOOLEAN_POOLS if isinstance(target, ApiTarget) else ())
+
+
+def _kinds(target: Target) -> Iterator[Misuse]:
+    capabilities = target.capabilities
+    for pool in bad_pools(target):
         yield Misuse(f"a pool of {pool.num_blocks} blocks of {pool.block_size} tokens", pool)
     yield Misuse("allocate with an id that is live", Call("allocate", ("a", (5, 6))))
     yield Misuse("allocate of an empty prompt", Call("allocate", ("c", ())))
     yield Misuse("allocate of tokens whose iteration fails", Call("allocate", ("c", (5, 6, 7)), fail_at=2))
     for token in BAD_TOKENS:
-        yield Misuse(f"allocate with the token id {token!r}", Call("allocate", ("c", (5, token))))
-        yield Misuse(f"append_slot with the token id {token!r}", Call("append_slot", ("a", token)))
-        at_boundary = f"append_slot with the token id {token!r}, where it would take a block"
-        yield Misuse(at_boundary, Call("append_slot", ("a", token)), _SETUP[:-1])
+        value, append = repr(token), Call("append_slot", ("a", token))
+        yield Misuse(f"allocate with the token id {VALUE}", Call("allocate", ("c", (5, token))), value=value)
+        yield Misuse(f"append_slot with the token id {VALUE}", append, value=value)
+        at_boundary = f"append_slot with the token id {VALUE}, where it would take a block"
+        yield Misuse(at_boundary, append, _SETUP[:-1], value)
     for method, args in (("append_slot", (5,)), ("free", ()), ("num_cached_tokens", ())):
         for seq in ("b", "never"):
             yield Misuse(f"{method} with the id of no live sequence", Call(method, (seq, *args)))
@@ -84,7 +119,7 @@ def try_misuse(target: Target, on_try: Callable[[], None] = lambda: None) -> tup
     """Try every kind of misuse. Returns how many were tried, and those that the target did not refuse cleanly."""
     accepted: list[Accepted] = []
     count = 0
-    for misuse in _kinds(target.capabilities):
+    for misuse in _kinds(target):
         on_try()
         call = misuse.call
         how = bad_pool(target, call) if isinstance(call, Pool) else _bad_call(target, misuse.setup, call)
@@ -92,7 +127,7 @@ def try_misuse(target: Target, on_try: Callable[[], None] = lambda: None) -> tup
             continue
         count += 1
         if how:
-            accepted.append(Accepted(misuse.what, how))
+            accepted.append(Accepted(misuse.kind, how, misuse.value))
     return count, accepted
 
 

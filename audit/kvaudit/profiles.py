@@ -23,12 +23,12 @@ class Profile:
 
 STRICT = Profile(
     "strict",
-    "the seed's policy to the letter, block ids included",
+    "free blocks first in, first out, then the longest idle; block numbers to the letter",
     SEED_VARIANTS,
 )
 SEED = Profile(
     "seed",
-    "the seed's policy, block ids up to renaming: free blocks without content are interchangeable",
+    "free blocks first, then the longest idle; block numbers up to renaming",
     Variants(free_list="any order"),
 )
 _VLLM_NOTES = (

@@ -5,9 +5,7 @@ The options `--kvaudit-*` and the lines at the end of a session are those of the
 
 from __future__ import annotations
 
-import inspect
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +16,11 @@ from _kvaudit_pytest import TOLD
 from kvaudit.cli.options import FAILURES
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.outcomes import Outcome, as_text, outcome_of
+from kvaudit.pytest_session import Made, made_once, progress_shown
+from kvaudit.refusals import Refusals, refusal_names
 from kvaudit.report import Report
 from kvaudit.runner import DEFAULT_MAX_STEPS, DEFAULT_SEED, INTERRUPTED, Audit, Options
-from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec, profile_named
+from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec, name_of_class, profile_named
 from kvaudit.terminal import last_line
 from kvspec.obligations import OBLIGATIONS
 
@@ -34,7 +34,7 @@ def conformance(
     misuse: bool = False,
     failures: Path | str = FAILURES,
     source: str | None = None,
-    refusals: Sequence[str] = (),
+    refusals: Refusals = (),
     isolate: bool = False,
     black_box: bool = False,
     timeout: float = DEFAULT_TIMEOUT_S,
@@ -48,7 +48,7 @@ def conformance(
     try:
         if profile is not None:
             profile_named(profile)
-        spec = TargetSpec(_name_of(target), source, tuple(refusals), isolate, black_box, timeout)
+        spec = TargetSpec(_name_of(target), source, refusal_names(refusals), isolate, black_box, timeout)
     except UsageError as error:
         raise pytest.Collector.CollectError(str(error)) from None
     cls = target if isinstance(target, type) and not isolate else None
@@ -57,7 +57,7 @@ def conformance(
 
     @pytest.mark.parametrize("obligation", list(OBLIGATIONS))
     def conforms(obligation: str, request: pytest.FixtureRequest) -> None:
-        report = audit.report(request.config)
+        report = audit.report(request)
         row = next(row for row in report.rows if row.obligation == obligation)
         decide(outcome_of(row, report), lenient=_option(request.config, "allow_inconclusive", False))
 
@@ -74,48 +74,61 @@ def decide(outcome: Outcome, *, lenient: bool) -> None:
 
 @dataclass
 class _SharedAudit:
-    """An audit that is made when its report is first asked for."""
+    """An audit that is made when its report is first asked for, once in a session."""
 
     spec: TargetSpec
     cls: type[Any] | None
     profile: str | None
     options: Options
-    _report: Report | None = None
-    _failed: str = ""
+    _made: Made | None = None
 
-    def report(self, config: pytest.Config) -> Report:
+    def report(self, request: pytest.FixtureRequest) -> Report:
         """The report. If the target does not start, the test that asks first fails, and the others are skipped."""
-        if self._failed:
-            pytest.skip(f"no audit: {self._failed}")
-        if self._report is None:
+        is_first = False
+        if self._made is None:
+            config = request.config
+            options = self._options(config)
+            profile = _option(config, "profile", self.profile)
             try:
-                self._report = self._audit(config)
-            except (UsageError, TargetError) as error:
-                self._failed = str(error).partition("\n")[0]
-                pytest.fail(str(error), pytrace=False)
-            if self._report.cut_short == INTERRUPTED:
-                raise KeyboardInterrupt
-            config.stash.setdefault(TOLD, []).append(
-                f"{as_text(last_line(self._report))}, seed {self._report.header.seed}"
-            )
-        return self._report
+                key = (self.spec, profile, options)
+                self._made, is_first = made_once(request, key, lambda: self._make(config, profile, options))
+            except Exception as error:  # a bug of kvaudit: it is shown once
+                self._made = Made(failed=f"{type(error).__name__}: {error}")
+                raise
+            if is_first and self._made.report is not None:
+                told = f"{as_text(last_line(self._made.report))}, seed {options.seed}"
+                config.stash.setdefault(TOLD, []).append(told)
+        if self._made.report is None:
+            if is_first:
+                pytest.fail(self._made.failed, pytrace=False)
+            pytest.skip(f"no audit: {self._made.failed.splitlines()[0]}")
+        return self._made.report
 
-    def _audit(self, config: pytest.Config) -> Report:
-        options = replace(
+    def _options(self, config: pytest.Config) -> Options:
+        return replace(
             self.options,
             seed=_option(config, "seed", self.options.seed),
             max_steps=_option(config, "steps", self.options.max_steps),
             failures=Path(_option(config, "failures", self.options.failures)),
         )
-        name = _option(config, "profile", self.profile)
-        if name is not None:
-            profile_named(name)
-        target = self._start()
+
+    def _make(self, config: pytest.Config, profile: str | None, options: Options) -> Made:
+        """The audit. Raises KeyboardInterrupt after Ctrl-C: then there is nothing that others could read."""
         try:
-            rules = profile_named(name or target.profile)
-            return Audit(target, self.spec, rules, options, lambda event: None).run()
-        finally:
-            target.close()
+            if profile is not None:
+                profile_named(profile)
+            target = self._start()
+            try:
+                rules = profile_named(profile or target.profile)
+                with progress_shown(config, self.spec.text) as show:
+                    report = Audit(target, self.spec, rules, options, show).run()
+            finally:
+                target.close()
+        except (UsageError, TargetError) as error:
+            return Made(failed=str(error))
+        if report.cut_short == INTERRUPTED:
+            raise KeyboardInterrupt
+        return Made(report)
 
     def _start(self) -> Target:
         return self.spec.start() if self.cls is None else self.spec.start_class(self.cls)
@@ -133,10 +146,7 @@ def _name_of(target: type[Any] | str) -> str:
         return target
     if not isinstance(target, type):
         raise UsageError(f"conformance() takes a class, or the name of a target, not {target!r:.60}")
-    module, name = target.__module__, target.__qualname__
+    name = target.__qualname__
     if "<locals>" in name:
         raise UsageError(f"{name} is made inside a function: a failure can be repeated only of a class with a name")
-    file = inspect.getsourcefile(sys.modules[module]) if module in sys.modules else None
-    if file is not None and "." not in module and Path(file).resolve().is_relative_to(Path.cwd()):
-        return f"{Path(file).resolve().relative_to(Path.cwd())}:{name}"
-    return f"{module}:{name}"
+    return name_of_class(target)

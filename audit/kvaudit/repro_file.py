@@ -89,10 +89,19 @@ def _literal(value: object) -> str:
     return f'"{value}"' if is_plain else repr(value)
 
 
+def _option(value: object) -> str:
+    return f"[{', '.join(map(_literal, value))}]" if isinstance(value, list) else _literal(value)
+
+
 def _options(spec: TargetSpec) -> list[str]:
     """The options of the target that are not the usual ones."""
-    named = {"source": spec.source, "refusals": spec.refusals, "isolate": spec.isolate, "black_box": spec.black_box}
-    told = [f"{name}={_literal(value)}" for name, value in named.items() if value]
+    named = {
+        "source": spec.source,
+        "refusals": list(spec.refusals),
+        "isolate": spec.isolate,
+        "black_box": spec.black_box,
+    }
+    told = [f"{name}={_option(value)}" for name, value in named.items() if value]
     return told + ([f"timeout={spec.timeout!r}"] if spec.timeout != DEFAULT_TIMEOUT_S else [])
 
 

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kvaudit import words
+from kvaudit.errors import TargetError, UsageError
 from kvaudit.execution import Execution
 from kvaudit.findings import details, unseen
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvaudit.refusals import Refusals, refusal_names
 from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec, profile_named
 
 
@@ -50,6 +52,17 @@ class Audited:
             raise AssertionError("\n  ".join([words.call(operation), expected, *details(judgement.breaches)]))
 
 
+def _start(spec: TargetSpec, root: Path | str) -> Target:
+    """Start the target from its folder. A test that was moved has another one: an error says so."""
+    __tracebackhide__ = True
+    try:
+        with contextlib.chdir(root):
+            return spec.start()
+    except (UsageError, TargetError, OSError) as error:
+        hint = f"{spec.text} was looked for from the folder {Path(root).resolve()}: is that ROOT, or `root=`, right?"
+        raise UsageError(f"{error}\n{hint}") from None
+
+
 @contextlib.contextmanager
 def audited(
     target: str,
@@ -60,7 +73,7 @@ def audited(
     root: Path | str = ".",
     profile: str | None = None,
     source: str | None = None,
-    refusals: Sequence[str] = (),
+    refusals: Refusals = (),
     isolate: bool = False,
     black_box: bool = False,
     timeout: float = DEFAULT_TIMEOUT_S,
@@ -70,11 +83,11 @@ def audited(
 
     root: the folder from which the target is started. hidden: an obligation that cannot be judged from the answers
     alone: where nothing is found and the target does not offer what is needed to see it, unittest.SkipTest is raised,
-    which pytest knows, too. Raises UsageError or TargetError if the target does not start.
+    which pytest knows, too. Raises UsageError if the target does not start.
     """
-    spec = TargetSpec(target, source, tuple(refusals), isolate, black_box, timeout)
-    with contextlib.chdir(root):
-        manager: Target = spec.start()
+    __tracebackhide__ = True
+    spec = TargetSpec(target, source, refusal_names(refusals), isolate, black_box, timeout)
+    manager = _start(spec, root)
     try:
         pool = Pool(num_blocks, block_size, enable_prefix_cache)
         yield Audited(Execution(manager, pool, profile_named(profile or manager.profile)))

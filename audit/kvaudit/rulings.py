@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kvaudit import words
@@ -15,7 +14,7 @@ from kvspec import operations
 from kvspec.ledger import Change, Ledger
 from kvspec.live import snapshot
 from kvspec.operations import OutOfBlocks, Step
-from kvspec.policy import Policy
+from kvspec.policy import SEED, Policy
 from kvspec.variants import Variants
 
 
@@ -71,11 +70,11 @@ def _allocate(
             breaches = caller.allocated(op, table, cached)
         policy = ReadOff(op, table, cached, variants)
     else:
-        what = f"allocate is to return a list of block numbers, not {words.short(words.value(answer))}"
-        return Ruling(False, None, [Breach("O5", what)])
-    return _ask_specification(
-        lambda: operations.allocate(ledger, op.seq, op.tokens, policy), answer, tuple(table or ()), breaches
-    )
+        numbers = f"a list of block numbers, 0 .. {ledger.num_blocks - 1} in this pool"
+        what = f"allocate is to return {numbers}, not {words.short(words.value(answer))}"
+        return Ruling(_refuses(ledger, op), None, [Breach("O5", what)])
+    blocks = tuple(table or ())
+    return _ask_specification(ledger, op, policy, answer, blocks, breaches)
 
 
 def _append(ledger: Ledger, op: Append, answer: Outcome, variants: Variants, caller: Caller | None) -> Ruling:
@@ -95,7 +94,7 @@ def _append(ledger: Ledger, op: Append, answer: Outcome, variants: Variants, cal
         if caller is not None:
             breaches = caller.appended(op, block, is_new)
         policy, taken = Appended(block, variants), (block,)
-    return _ask_specification(lambda: operations.append_slot(ledger, op.seq, op.token, policy), answer, taken, breaches)
+    return _ask_specification(ledger, op, policy, answer, taken, breaches)
 
 
 def _block_written(ledger: Ledger, op: Append, answer: Outcome, is_new: bool, breaches: list[Breach]) -> int | None:
@@ -123,26 +122,35 @@ def _free(ledger: Ledger, op: Free, answer: Outcome, caller: Caller | None) -> R
 
 
 def _ask_specification(
-    operation: Callable[[], Step], answer: Outcome, blocks: tuple[int, ...], breaches: list[Breach]
+    ledger: Ledger,
+    op: Mutation,
+    policy: Policy,
+    answer: Outcome,
+    blocks: tuple[int, ...],
+    breaches: list[Breach],
 ) -> Ruling:
     """Whether the specification refuses, and what it does otherwise, on the choices of the answer (`blocks`)."""
     try:
-        step = operation()
+        step = _step(ledger, op, policy)
     except OutOfBlocks as refusal:
         if not isinstance(answer, Refused):
             breaches.append(Breach("O2", f"completed, though {refusal}", blocks))
         return Ruling(True, None, breaches)
     except Illegal as illegal:
-        return Ruling(False, None, breaches + illegal.breaches)
+        return Ruling(_refuses(ledger, op), None, breaches + illegal.breaches)
     return Ruling(False, None if breaches else step, breaches)
 
 
 def own_step(ledger: Ledger, operation: Mutation) -> Step:
     """What the specification does, left to its own choices. Raises OutOfBlocks."""
+    return _step(ledger, operation, SEED)
+
+
+def _step(ledger: Ledger, operation: Mutation, policy: Policy) -> Step:
     if isinstance(operation, Allocate):
-        return operations.allocate(ledger, operation.seq, operation.tokens)
+        return operations.allocate(ledger, operation.seq, operation.tokens, policy)
     if isinstance(operation, Append):
-        return operations.append_slot(ledger, operation.seq, operation.token)
+        return operations.append_slot(ledger, operation.seq, operation.token, policy)
     return operations.free(ledger, operation.seq)
 
 

@@ -18,6 +18,8 @@ Breaks = Callable[[Scenario], Scenario | None]
 
 MAX_PLAYS = 2_000
 
+_LARGE = 16
+
 
 def shrink(scenario: Scenario, breaks: Breaks, max_plays: int = MAX_PLAYS) -> Scenario:
     """The smallest scenario found: greedily fewer operations, fewer tokens, a smaller pool, plainer tokens.
@@ -63,7 +65,11 @@ def _tokens(operation: Mutation) -> tuple[int, ...]:
 
 def _candidates(scenario: Scenario) -> Iterator[Scenario]:
     """Smaller scenarios, the boldest first."""
-    program = scenario.program
+    program, pool = scenario.program, scenario.pool
+    num_blocks = 1
+    while pool.num_blocks > _LARGE and num_blocks < pool.num_blocks:  # first: every play costs what the pool is large
+        yield Scenario(msgspec.structs.replace(pool, num_blocks=num_blocks), program)
+        num_blocks *= 2
     width = len(program) // 2
     while width:
         for start in range(len(program) - width, -1, -1):
@@ -79,7 +85,6 @@ def _candidates(scenario: Scenario) -> Iterator[Scenario]:
                 yield Scenario(scenario.pool, shorter)
                 yield from _in_smaller_pools(scenario.pool, shorter)
     yield from _without_a_block_of_tokens(scenario)
-    pool = scenario.pool
     if pool.num_blocks > 1:
         yield Scenario(msgspec.structs.replace(pool, num_blocks=pool.num_blocks - 1), program)
     if pool.block_size > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from kvaudit import words
@@ -35,16 +35,23 @@ def due_after(operation: Mutation, judgement: Judgement) -> Ledger:
 
 def of_ledger(ledger: Ledger) -> PoolShown | None:
     """The specification's pool; None if it is too large. O(pool + tokens)."""
-    if ledger.num_blocks > MAX_BLOCKS:
-        return None
-    names = _Names()
+    return around(ledger, range(ledger.num_blocks)) if ledger.num_blocks <= MAX_BLOCKS else None
+
+
+def around(ledger: Ledger, blocks: Collection[int]) -> PoolShown:
+    """The specification's pool, with the contents, tables and hits of these blocks only. O(pool + tokens)."""
+    names, wanted = _Names(), set(blocks)
     return PoolShown(
         free=list(ledger.free),
         evictable=list(ledger.evictable),
         ref=list(ledger.ref),
-        content=names.content(ledger.block_hash),
-        tables={str(seq): list(record.table) for seq, record in ledger.sequences.items()},
-        hits={names(h): block for h, block in ledger.hash_to_block.items()},
+        content=names.content([h if b in wanted else None for b, h in enumerate(ledger.block_hash)]),
+        tables={
+            str(seq): list(record.table)
+            for seq, record in ledger.sequences.items()
+            if not wanted.isdisjoint(record.table)
+        },
+        hits={names(h): block for h, block in ledger.hash_to_block.items() if block in wanted},
     )
 
 

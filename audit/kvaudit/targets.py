@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import shlex
 import sys
 from collections.abc import Sequence
@@ -18,19 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from kvaudit.api import ApiTarget
+from kvaudit.api import REQUIRED, ApiTarget
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.process import ProcessTarget, Tap
 from kvaudit.profiles import PROFILES, Profile
 from kvaudit.protocol import Failed, Operation, Outcome, Pool
+from kvaudit.refusals import REFUSALS, refusal_names
 
 DEFAULT_TIMEOUT_S = 10.0
 
 _START_FACTOR = 6
 """How much longer than others the first answer of a program may take: it has to load first."""
-
-REFUSALS = frozenset({"OutOfBlocks"})
-"""Exceptions that are refusals, whatever the target."""
 
 _PROGRAM = "cmd:"
 
@@ -73,6 +72,9 @@ class TargetSpec:
     isolate: bool = False
     black_box: bool = False
     timeout: float = DEFAULT_TIMEOUT_S
+
+    def __post_init__(self) -> None:
+        refusal_names(self.refusals)  # a mistake is told before anything is started
 
     def flags(self) -> list[str]:
         """The options that say the same on a command line."""
@@ -159,6 +161,9 @@ def load_in_process(
         return _load_engine(name, source, refusals, timeout)
     path = "kvblocks:BlockManager" if text == "kvblocks" else text
     module_name, colon, class_name = path.rpartition(":")
+    if text.endswith(".py"):
+        classes = ", ".join(f"{text}:{name}" for name in _candidates(_import_file(text)))
+        raise UsageError(f"{text} is a file: name its class, too ({classes or 'it has none'})")
     if not colon or not module_name or not class_name:
         raise UsageError(
             f"no target {text!r}. A target is kvblocks, an engine ({', '.join(ENGINES)}, with ==VERSION or without), "
@@ -169,13 +174,19 @@ def load_in_process(
     for part in class_name.split("."):
         manager = getattr(manager, part, None)
     if manager is None:
-        classes = sorted(name for name, value in vars(module).items() if _is_candidate(value, module.__name__))
-        raise UsageError(f"{module_name} has no {class_name}; its classes are: {', '.join(classes) or 'none'}")
-    if not callable(manager):
+        classes = ", ".join(_candidates(module))
+        raise UsageError(f"{module_name} has no {class_name}; its classes are: {classes or 'none'}")
+    if not callable(manager) or inspect.isroutine(manager):
         raise UsageError(f"{path} is no class but {manager!r:.60}")
     version = str(getattr(sys.modules.get(module_name.partition(".")[0]), "__version__", ""))
     profile = "strict" if text == "kvblocks" else "seed"
     return ApiTarget(manager, name=text, version=version, profile=profile, refusals=refusals, timeout=timeout)
+
+
+def _candidates(module: Any) -> list[str]:
+    """The classes of a module that may be meant as a target: those that have the methods, or else all."""
+    own = sorted(name for name, value in vars(module).items() if _is_candidate(value, module.__name__))
+    return [name for name in own if all(hasattr(getattr(module, name), method) for method in REQUIRED)] or own
 
 
 def _is_candidate(value: Any, module: str) -> bool:
@@ -224,9 +235,26 @@ def _execute(load: Any, what: str) -> Any:
     try:
         return load()
     except ModuleNotFoundError as error:
-        raise TargetError(f"{what} could not be imported: {error}. Is it installed in this environment?") from None
+        hint = "Is it installed in this environment, or found from the current folder?"
+        if f"{error.name}" == what.partition(".")[0]:
+            hint += " A class in a file is path/to/file.py:Class."
+        raise TargetError(f"{what} could not be imported: {error}. {hint}") from None
     except (Exception, SystemExit) as error:
         raise TargetError(f"{what} could not be imported: {type(error).__name__}: {error}") from None
+
+
+def name_of_class(cls: type[Any]) -> str:
+    """What the command line calls a class that is at hand: by its file if that is below the current folder.
+
+    A module inside a package is called by its name, since it may import from its package; so is a script that runs.
+    """
+    module, name = cls.__module__, cls.__qualname__
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is not None and "." not in module and module != "__main__":
+        path = Path(file).resolve()
+        if path.suffix == ".py" and path.is_relative_to(Path.cwd()):
+            return f"{path.relative_to(Path.cwd())}:{name}"
+    return f"{module}:{name}"
 
 
 def _fetched(requirement: str) -> Path:

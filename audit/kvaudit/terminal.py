@@ -7,7 +7,7 @@ import collections
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
@@ -54,7 +54,7 @@ class Terminal:
     def __call__(self, event: Event) -> None:
         """Show one event."""
         if isinstance(event, Progress):
-            self._progress(event)
+            advance(self._bar, self._task, event, event.phase)
         elif isinstance(event, Begun):
             self._console.print(_header(event.header))
         elif isinstance(event, Found):
@@ -63,17 +63,6 @@ class Terminal:
             self._bar.stop()
             self._console.print(_report(event.report))
             self._console.print(last_line(event.report), soft_wrap=True)
-
-    def _progress(self, event: Progress) -> None:
-        rate = event.steps / event.seconds if event.seconds else 0
-        found = f", [bold red]{event.found} found[/]" if event.found else ""
-        self._bar.update(
-            self._task,
-            description=event.phase,
-            completed=event.fraction * 100,
-            total=100,
-            done=f"{event.steps:,} steps, {rate:,.0f}/s{found}",
-        )
 
 
 def progress_bar(console: Console, *, auto_refresh: bool = True) -> Bar:
@@ -88,6 +77,14 @@ def progress_bar(console: Console, *, auto_refresh: bool = True) -> Bar:
         auto_refresh=auto_refresh,
         disable=not console.is_terminal,
     )
+
+
+def advance(bar: Bar, task: TaskID, event: Progress, what: str) -> None:
+    """Show on a bar how far an audit is."""
+    rate = event.steps / event.seconds if event.seconds else 0
+    found = f", [bold red]{event.found} found[/]" if event.found else ""
+    done = f"{event.steps:,} steps, {rate:,.0f}/s{found}"
+    bar.update(task, description=escape(what), completed=event.fraction * 100, total=100, done=done)
 
 
 def _header(header: Header) -> RenderableType:
@@ -187,7 +184,7 @@ def last_line(report: Report) -> Text:
     """The verdict, and what it rests on."""
     held = sum(row.verdict == HOLDS for row in report.rows)
     rate = f"{report.steps / report.seconds:,.0f}/s" if report.seconds else ""
-    ran = f"{report.steps:,} steps in {report.executions:,} executions, {report.seconds:.1f} s, {rate}"
+    ran = f"{count(report.steps, 'step')} in {count(report.executions, 'execution')}, {report.seconds:.1f} s, {rate}"
     style = {CONFORMS: "bold green", VIOLATION: "bold red"}.get(report.exit_code, "bold yellow")
     line = Text.assemble((f"{report.header.target}: {VERDICTS[report.exit_code]}", style))
     if report.exit_code == VIOLATION:
@@ -196,5 +193,7 @@ def last_line(report: Report) -> Text:
             line.append(f"; {report.cut_short}")
     elif report.reasons:
         line.append(f": {'; '.join(report.reasons)}")
-    line.append(f" ({held} of {len(report.rows)} obligations hold; {ran})", "dim")
+    others = collections.Counter(row.verdict for row in report.rows if row.verdict not in (HOLDS, VIOLATED))
+    rest = "".join(f", {times} {verdict}" for verdict, times in others.items())  # what is violated has been named
+    line.append(f" ({held} of {len(report.rows)} obligations hold{rest}; {ran})", "dim")
     return line

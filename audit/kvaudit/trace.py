@@ -32,7 +32,8 @@ MAX_LINE_BYTES = 2**26
 class TraceHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The first line of a trace.
 
-    target, profile: who was asked, and the rules to which it was held. obligation: the one that a saved failure
+    target, profile: who was asked, and the rules to which it was held. refusals: names of its exceptions that are
+    refusals, beside OutOfBlocks. obligation: the one that a saved failure
     violates. steps: how many operations follow, where that is known. features: see FEATURES. ledger: the state before
     the first operation, where that is not the fresh pool.
     """
@@ -45,6 +46,7 @@ class TraceHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     steps: int | None = None
     features: tuple[str, ...] = ()
     ledger: SavedLedger | None = None
+    refusals: tuple[str, ...] = ()
 
     @property
     def start(self) -> Ledger:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from kvaudit.goals import goals_of
-from kvaudit.misuse import Accepted
+from kvaudit.misuse import Accepted, in_words
 from kvaudit.profiles import Profile
 from kvaudit.report import HOLDS, NOT_OBSERVABLE, NOT_REACHED, TRUSTING, VIOLATED, Row
 from kvspec.obligations import LEDGER, OBLIGATIONS
@@ -63,10 +63,7 @@ def misuse_row(result: tuple[int, Sequence[Accepted]] | None, *, adapted: bool, 
         return row(NOT_OBSERVABLE, detail="the target cannot make such calls")
     if not accepted:
         return row(HOLDS, f"strict: {count} kinds of misuse")
-    kinds: dict[str, list[str]] = {}
-    for misuse in accepted:
-        kinds.setdefault(misuse.how, []).append(misuse.what)
-    listed = "\n".join(f"{how}: {'; '.join(what)}" for how, what in kinds.items())
+    listed = in_words(accepted)
     form = f"{len(accepted)} of {count} kinds of misuse get through"
     return row(VIOLATED if counts else TRUSTING, form, listed)
 

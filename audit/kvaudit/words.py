@@ -67,7 +67,9 @@ def unexpected(outcome: Outcome) -> str:
         return f"a legal call hangs: {outcome.message}"
     said = one_line(f"{outcome.error}: {outcome.message}" if outcome.message else outcome.error)
     where = f" ({outcome.where})" if outcome.where else ""
-    own = "" if hasattr(builtins, outcome.error) else f". Is it meant as a refusal? --refusal {one_line(outcome.error)}"
+    name = one_line(outcome.error)
+    as_refusal = f"--refusal {name}, or refusals=[{name}] in Python"
+    own = "" if hasattr(builtins, outcome.error) else f". Is it meant as a refusal? {as_refusal}"
     return f"a legal call raised {said}{where}{own}"
 
 
@@ -134,7 +136,7 @@ def short(thing: Any) -> str:
 
 
 def clipped(text: str, most: int = 240) -> str:
-    """A text of ours that may hold a long prompt, its beginning only."""
+    """The beginning of a text that may have the tokens of a whole prompt in it, and how long it is."""
     return text if len(text) <= most else f"{text[: most - 40]}... ({len(text):,} characters)"
 
 

@@ -44,6 +44,11 @@ class Good:
         return self.inner.observe()
 
 
+class TakesOneArgument(Good):
+    def __init__(self, num_blocks: int) -> None:
+        super().__init__(num_blocks, 2)
+
+
 def answering(method: str, changed: Callable[[Any], Any]) -> type[Good]:
     """A manager that does everything right, and whose `method` answers `changed(what it should)`."""
 

@@ -14,9 +14,13 @@ from audit.auditing import kvaudit, target_of
 from audit.big_trace import lines as of_a_server
 from kvaudit.check import check_trace
 from kvaudit.checked import Checked
+from kvaudit.departure import FEW_BLOCKS
 from kvaudit.errors import UsageError
 from kvaudit.execution import Scenario, play
 from kvaudit.goals import GOALS
+from kvaudit.outcomes import as_text
+from kvaudit.pictures.grid import grid_of_departure
+from kvaudit.pictures.terminal import drawn
 from kvaudit.profiles import PROFILES, SEED, STRICT, VLLM
 from kvaudit.protocol import Allocate, Append, Free, Pool, Program
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
@@ -102,6 +106,37 @@ def test_the_kv_of_another(served: list[TraceLine], tmp_path: Path) -> None:
     assert "another's KV" in departure.symptom
 
 
+def test_the_pool_around_the_line_is_pictured(served: list[TraceLine], tmp_path: Path) -> None:
+    """As far as the line is about it: the server has hundreds of blocks."""
+    number = next(i for i, line in enumerate(served) if line.came and (line.came.num_cached_tokens or 0) >= 64)
+    came = served[number].came
+    assert came is not None and came.table is not None
+    wrong_block = next(b for b in range(SERVED.num_blocks) if b not in came.table)
+    table = (wrong_block, *came.table[1:])
+    wrong = msgspec.structs.replace(served[number], came=msgspec.structs.replace(came, table=table))
+    departure = checked(tmp_path, HEADER, [*served[:number], wrong]).departure
+    assert departure is not None
+    grid = grid_of_departure(departure)
+    assert [column.label for column in grid.columns] == [str(number), f"{number + 1} due", f"{number + 1} came"]
+    assert {wrong_block, came.table[0]} <= set(grid.blocks) and len(grid.blocks) <= FEW_BLOCKS
+    seq = served[number].operation.seq
+    due, after = (column.cells for column in grid.columns[1:])
+    assert [seq in cell.owners for cell in due if cell.block in (wrong_block, came.table[0])].count(True) == 1
+    assert [cell.block for cell in after if seq in cell.owners and cell.violated] == [wrong_block]
+    text = as_text(drawn(grid), width=100)
+    assert f"block {wrong_block}" in text and "other blocks have no row" in text
+
+
+def test_where_a_count_was_wrong_the_pool_is_that_after_the_line(served: list[TraceLine], tmp_path: Path) -> None:
+    came = served[0].came
+    assert came is not None and came.num_free_blocks is not None
+    more = msgspec.structs.replace(came, num_free_blocks=came.num_free_blocks + 1)
+    departure = checked(tmp_path, HEADER, [msgspec.structs.replace(served[0], came=more)]).departure
+    assert departure is not None and departure.pools.before is None
+    assert [column.label for column in grid_of_departure(departure).columns] == ["1 due", "1 came"]
+    assert departure.pools.due.tables == departure.pools.came.tables
+
+
 def test_in_mid_life_it_goes_on_as_if_from_the_start(tmp_path: Path) -> None:
     for goal in GOALS:
         pool, program = goal.witness.pool, goal.witness.program
@@ -128,6 +163,15 @@ def test_what_was_not_written_down_is_not_checked(
     assert result.exit_code == INCONCLUSIVE  # K1, O1 or I4 cannot be seen
     assert any(fields[0] in why for why in result.not_observable.values())
     assert not any(result.recorded.get(field) for field in fields)
+
+
+def test_a_trace_of_nothing_tells_nothing(tmp_path: Path) -> None:
+    result = checked(tmp_path, HEADER, [])
+    assert (result.exit_code, result.reasons, result.checked) == (
+        INCONCLUSIVE,
+        ["the trace holds no operation"],
+        [],
+    )
 
 
 def test_without_tables_the_counts_still_tell(served: list[TraceLine], tmp_path: Path) -> None:

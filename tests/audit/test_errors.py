@@ -27,6 +27,11 @@ NOT_LOADED = {
     "empty": ("", "has no Manager; its classes are: none"),
     "another name": ("class Blocks: pass\n", "has no Manager; its classes are: Blocks"),
     "no class": ("Manager = 5\n", "is no class but 5"),
+    "a function": ("def Manager(num_blocks): ...\n", "is no class but <function Manager"),
+    "coroutines": (
+        "from kvblocks import BlockManager\nclass Manager(BlockManager):\n    async def free(self, seq): ...\n",
+        "has coroutines for free",
+    ),
 }
 ISOLATED = pytest.mark.parametrize("flags", [(), ("--isolate",)], ids=["in process", "isolated"])
 
@@ -53,12 +58,19 @@ def test_a_file_that_is_no_target(name: str, tmp_path: Path) -> None:
         ("run kvblocks:BlockManager.nobody", "has no BlockManager.nobody"),
         ("run MINI:Lacking", "lacks append_slot, free, num_free_blocks, num_cached_tokens"),
         ("run MINI:RaisesInConstructor", "could not make a pool of 6 blocks of 2 tokens (prefix cache on): Run"),
+        ("run MINI:TakesOneArgument", "called with num_blocks, block_size and enable_prefix_cache, in this order"),
         ("run MINI:RaisesInConstructor --isolate", "RuntimeError: no GPU found"),
         ("run MINI:HangsInConstructor --timeout 0.3", "the constructor did not return within 0.3 s"),
         ("run MINI:HangsInConstructor --timeout 0.3 --isolate", "the constructor did not return within 0.3 s"),
         ("run MINI:Dies --isolate --max-steps 150", "(exit status 7) its stderr ends: about to die"),
         ("run MINI:ObservesNothing", "observe() gives {}"),
         ("run MINI:ObservesNothing --isolate", "Run with --black-box"),
+        ("run MINI", "miniatures.py is a file: name its class, too ("),
+        ("run ''.py", "no file .py"),
+        ("run blocks:Manager", "A class in a file is path/to/file.py:Class"),
+        ("run kvblocks --refusal ''", "a refusal is an exception class, or the name of one, not ''"),
+        ("run kvblocks --refusal mine.NoRoom", "the name of one, not 'mine.NoRoom'"),
+        ("run kvblocks --json - --sarif -", "--json and --sarif cannot both be standard output"),
         ("run kvblocks --profile sturdy", "no profile 'sturdy': there are seed, strict"),
         ("run kvblocks --max-steps 0", "Invalid value for '--max-steps'"),
         ("run kvblocks --max-steps many", "Invalid value for '--max-steps'"),

@@ -441,8 +441,13 @@ def test_mistakes_are_told() -> None:
         guard(BlockManager(2, 2), profile="mine")
     with pytest.raises(TargetError, match="lacks allocate"):
         guard(object(), num_blocks=1, block_size=1, enable_prefix_cache=True)
-    with pytest.raises(UsageError, match="object has no attribute 'num_blocks': give it to guard"):
+    missing = "give what is missing, num_blocks=..., block_size=..., enable_prefix_cache=True"
+    with pytest.raises(UsageError, match=f"object has no attribute num_blocks, block_size, .*{missing}"):
         guard(object())
+    with pytest.raises(UsageError, match=r"refusals=\[OutOfBlocks\]"):
+        guard(BlockManager(2, 2), refusals=OutOfBlocks)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="an exception class, or the name of one, not 3"):
+        guard(BlockManager(2, 2), refusals=[3])  # type: ignore[list-item]
     used = BlockManager(2, 2)
     used.allocate("a", [1])
     with pytest.raises(UsageError, match="before its first operation"):

@@ -14,7 +14,7 @@ from kvaudit.report import CONFORMS, VIOLATION
 
 Case = tuple[str, Callable[[Any], Any], str, str]
 CASES: list[Case] = [
-    ("allocate", lambda table: None, "O5", "a list of block numbers, not None"),
+    ("allocate", lambda table: None, "O5", "a list of block numbers, 0 .. "),
     ("allocate", lambda table: "0 1", "O5", "not '0 1'"),
     ("allocate", lambda table: list(map(str, table)), "O5", "not ['0'"),
     ("allocate", lambda table: [block == 0 for block in table], "O5", "not [True"),

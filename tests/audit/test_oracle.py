@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from audit.auditing import target_of
+from kvaudit import words
 from kvaudit.caller import Caller
 from kvaudit.choices import block_list
 from kvaudit.execution import Scenario, play
@@ -173,6 +174,21 @@ def test_refusing_what_fits_and_completing_what_does_not() -> None:
     assert "O2" in full.append("a", 3, 0)
 
 
+def test_what_is_expected_is_a_refusal_also_where_the_answer_is_wrong_in_other_ways() -> None:
+    """The target hits what is not cached, and so has room where the specification has none."""
+    play = Play(3, 1)
+    assert play.allocate("a", (0,), [0]) == set()
+    assert play.allocate("b", (0, 1), [0, 1], 1) == set()
+    operation = Allocate("c", (1, 1))
+    judgement = play.judged(operation, Returned([1, 2]), cached=1)
+    assert broken(judgement) == {"K1", "O4"}
+    assert words.expected(operation, judgement) == "refusal: needs 2 new blocks, 1 available"
+    full = Play(1, 1)
+    assert full.allocate("a", (0,), [0]) == set()
+    assert full.judged(Append("a", 0), Returned([0])).refused
+    assert full.judged(Allocate("b", (0,)), Returned("nonsense"), free=0).refused
+
+
 def test_an_append_within_a_block_and_a_free_cannot_be_refused() -> None:
     play = Play(1, 2)
     assert play.allocate("a", (1,), [0]) == set()
@@ -183,7 +199,10 @@ def test_an_append_within_a_block_and_a_free_cannot_be_refused() -> None:
 
 
 def test_an_exception_is_named_with_its_place() -> None:
-    for error, advice in (("KeyError", ""), ("NoRoom", ". Is it meant as a refusal? --refusal NoRoom")):
+    for error, advice in (
+        ("KeyError", ""),
+        ("NoRoom", ". Is it meant as a refusal? --refusal NoRoom, or refusals=[NoRoom] in Python"),
+    ):
         judgement = Play(1, 1).judged(Allocate("a", (1,)), Raised(error, "'a'", True, "pool.py:7 in take"))
         [breach] = judgement.breaches
         assert breach[:2] == ("O2", f"a legal call raised {error}: 'a' (pool.py:7 in take){advice}")

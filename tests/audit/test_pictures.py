@@ -107,7 +107,11 @@ def test_of_a_large_pool_only_what_is_used_has_a_row() -> None:
     shown = PoolShown(list(range(2, 100)), [1], [1] + [0] * 99, content, {"long name": [0]}, {})
     grid = grid_of(finding(step(shown, shown, (70,)), num_blocks=100))
     assert grid is not None
-    assert (grid.blocks, grid.hidden, grid.marks) == ((0, 1, 70), 97, {"long name": "a"})
+    assert (grid.blocks, grid.hidden, grid.marks) == (
+        (0, 1, 70),
+        "97 blocks that stay free have no row",
+        {"long name": "a"},
+    )
 
 
 def test_without_pools_there_is_no_picture() -> None:

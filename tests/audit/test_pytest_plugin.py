@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
 import re
 import signal
 import subprocess
@@ -121,6 +124,64 @@ def test_a_mistake_in_the_arguments_ends_the_collection(arguments: str, says: st
     code, shown = session(tmp_path)
     assert code == 2
     assert says in shown and "conformance(" not in shown.replace(says, "")
+
+
+@pytest.mark.parametrize("given", ["NoRoom", "'NoRoom'"])
+def test_a_refusal_is_named_by_its_class_or_its_name(given: str, tmp_path: Path) -> None:
+    (tmp_path / "blocks.py").write_text(
+        "from kvblocks import BlockManager, OutOfBlocks\n\nclass NoRoom(Exception): ...\n\n"
+        "class Blocks(BlockManager):\n"
+        "    def allocate(self, seq_id, token_ids):\n"
+        "        try:\n            return super().allocate(seq_id, token_ids)\n"
+        "        except OutOfBlocks:\n            raise NoRoom from None\n"
+    )
+    call = f"({{name}}, steps=300, black_box=True, refusals=[{given}])"
+    test = THREE_LINES.replace("({name})", call).replace("import {name}", "import {name}, NoRoom")
+    (tmp_path / "test_blocks.py").write_text(test.format(name="Blocks"))
+    code, shown = session(tmp_path, "--kvaudit-allow-inconclusive")
+    assert code == 0, shown
+    (tmp_path / "test_blocks.py").write_text(THREE_LINES.format(name="Blocks"))
+    code, shown = session(tmp_path, "--kvaudit-steps", "300")
+    assert code == 1 and "refusals=[NoRoom] in Python" in " ".join(shown.split())
+
+
+# --- pytest-xdist, and the terminal --------------------------------------------------------------------------
+
+
+def test_workers_make_an_audit_once_and_its_last_line_is_shown(tmp_path: Path) -> None:
+    project(tmp_path, MUTANTS / "pool.py", "KeepsMappingOnEviction")
+    code, shown = session(tmp_path, "-n", "2", "--dist", "load", "--kvaudit-steps", "1500", "-v")
+    assert code == 1
+    assert {"gw0", "gw1"} <= set(re.findall(r"\[(gw[01])\]", shown))
+    assert shown.count("blocks.py:KeepsMappingOnEviction: violated: ") == 1  # a line for each audit that was made
+
+
+def test_workers_say_once_that_a_target_does_not_start(tmp_path: Path) -> None:
+    code, shown = session(project(tmp_path, MINIATURES, "Lacking"), "-n", "2", "--dist", "load")
+    assert code == 1
+    assert "1 failed, 20 skipped" in shown
+
+
+def test_a_terminal_shows_how_far_an_audit_is(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "from kvaudit.pytest import conformance\ntest_it = conformance('kvblocks', steps=3_000)\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    shown = b""
+    ours, theirs = pty.openpty()
+    environment = {**environment_with_mark(), "TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        with contextlib.suppress(OSError):  # the other side is closed
+            while piece := os.read(ours, 4096):
+                shown += piece
+        process.wait(timeout=60)
+    os.close(ours)
+    assert process.returncode in (0, 1)
+    assert b"kvaudit: kvblocks, " in shown and b" steps, " in shown
+    assert b"kvblocks: " in shown.rsplit(b"kvaudit", 1)[1]  # the last line of the session
 
 
 def test_ctrl_c_ends_the_session(tmp_path: Path) -> None:

@@ -168,6 +168,14 @@ def test_misuse_that_gets_through_is_noted(tmp_path: Path) -> None:
     assert "a caller's mistake goes unnoticed (O10)" in result.exchanges[-2].notes[0]
 
 
+def test_misuse_that_cannot_be_said_is_noted(tmp_path: Path) -> None:
+    result = smoke(patched("serve.ApiTarget._raw_call = lambda self, call: Unsupported()", tmp_path))
+    assert result.verdict == FINE
+    assert result.exchanges[-2].notes == (
+        "the harness does not make this call: whether misuse is refused (O10) cannot be seen",
+    )
+
+
 def test_the_line_to_paste_asks_the_same_again(tmp_path: Path) -> None:
     result = smoke(patched("serve.ApiTarget._can_allocate = lambda self, op: Returned(1)", tmp_path))
     said = subprocess.run(["sh", "-c", result.paste], capture_output=True, text=True, timeout=60, check=True)

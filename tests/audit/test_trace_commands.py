@@ -80,6 +80,52 @@ def test_a_trace_of_no_target(tmp_path: Path) -> None:
         assert kvaudit(command, "t.jsonl", "--target", "kvblocks", cwd=tmp_path).code != 1
 
 
+def test_a_trace_of_a_target_that_is_not_there(tmp_path: Path) -> None:
+    for command in ("replay", "shrink"):
+        for target in ("my server", "no.such.module:Manager"):
+            save(tmp_path, target=target)
+            said = kvaudit(command, "t.jsonl", cwd=tmp_path)
+            assert said.code == 2 and "the target that the trace names: give another with --target" in said.all
+            said = kvaudit(command, "t.jsonl", "--target", "nobody", cwd=tmp_path)
+            assert said.code == 2 and "that the trace names" not in said.all
+
+
+def test_a_trace_knows_what_its_target_calls_a_refusal(tmp_path: Path) -> None:
+    """Else the first refusal on the way would be taken for the failure."""
+    text = "from kvblocks import BlockManager\n\nclass NoRoom(Exception): ...\n\nclass Refuses(BlockManager):\n"
+    text += "    def allocate(self, seq_id, token_ids):\n        raise NoRoom\n"
+    (tmp_path / "refuses.py").write_text(text)
+    ran = kvaudit("run", "refuses.py:Refuses", "--refusal", "NoRoom", "-x", "--max-steps", "100", cwd=tmp_path)
+    assert ran.code == 1
+    [trace] = tmp_path.glob(".kvaudit/failures/*/trace.jsonl")
+    assert read_lines(trace)[0].refusals == ("NoRoom",)
+    for command in ("replay", "shrink"):
+        assert "raised" not in kvaudit(command, str(trace), cwd=tmp_path).all
+    assert read_lines(trace.with_name("trace.small.jsonl"))[0].refusals == ("NoRoom",)
+    test = trace.with_name("test_repro.py").read_text()
+    assert 'refusals=["NoRoom"],' in test
+
+
+def test_a_recorded_trace_of_a_large_pool_becomes_as_small_as_any(tmp_path: Path) -> None:
+    before = [Allocate(f"noise-{i}", tuple(range(20 * i, 20 * i + 20))) for i in range(40)]
+    shared = tuple(range(900, 950))
+    program: list[Mutation] = [
+        *before,
+        Allocate("x", (*shared, 1)),
+        Append("noise-3", 9),
+        Allocate("y", (*shared, 2, 2)),
+        Free("x"),
+    ]
+    scenario = Scenario(Pool(512, 16), tuple(program))
+    target = f"{inspect.getfile(pool)}:SharesWithoutReference"
+    write_trace(tmp_path / "t.jsonl", TraceHeader(FORMAT, scenario.pool, target, "seed"), lines_of(scenario))
+    said = kvaudit("shrink", "t.jsonl", cwd=tmp_path)
+    assert said.code == 0, said
+    header, lines = read_lines(tmp_path / "t.small.jsonl")
+    assert header.pool == Pool(2, 1)
+    assert sum(len(line.operation.tokens) for line in lines if isinstance(line.operation, Allocate)) <= 4
+
+
 def test_a_failure_that_comes_and_goes() -> None:
     made = []
 

@@ -37,6 +37,8 @@ def test_says_bounded_of_what_cannot_be_restored(tmp_path: Path) -> None:
         assert said.code == 0
         assert "bounded search:" in said.all
         assert "0 exhaustive" in said.all
+        assert "nothing found in programs of up to 3 operations; longer ones were not tried" in said.all
+        assert "conforms" not in said.all
     assert "trusting: free with the id of no live sequence is accepted" in said.all
 
 

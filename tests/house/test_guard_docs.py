@@ -16,10 +16,13 @@ from mutants import pool
 
 
 def test_the_example_runs() -> None:
-    [example] = blocks_of("guard.md", "python")
-    names: dict[str, object] = {}
+    example, without_attributes = blocks_of("guard.md", "python")
+    names: dict[str, object] = {"NoRoom": type("NoRoom", (Exception,), {})}
     exec(example, names)
     assert repr(names["manager"]).startswith("guard(<kvblocks")
+    exec(blocks_of("quickstart.md", "python")[0], names)
+    exec(without_attributes, names)
+    assert "Blocks object" in repr(names["manager"])
 
 
 def test_the_warning_and_the_dump_are_as_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

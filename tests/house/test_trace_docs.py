@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from audit.auditing import kvaudit
 from house.test_docs import DOCS, blocks_of
+from kvaudit import record as kvaudit_record
 from kvaudit.protocol import Pool
 from kvaudit.report import CONFORMS, VIOLATION
 from kvaudit.saved_ledger import SavedLedger, ledger_of
@@ -27,12 +27,8 @@ def shown(command: str) -> list[str]:
 
 
 def record(manager: BlockManager, path: Path) -> None:
-    """Some calls, one of them refused, through the recorder of the page."""
-    [code] = blocks_of("traces.md", "python")
-    names: dict[str, Any] = {}
-    exec(code, names)
-    with path.open("w") as file:
-        recorder = names["Recorder"](manager, file, num_blocks=manager.num_blocks, block_size=manager.block_size)
+    """The calls of the page and some more, one of them refused, through its recorder."""
+    with kvaudit_record(manager, path) as recorder:
         assert recorder.allocate("a", [1, 2, 3, 4, 5]) == [0, 1, 2]
         with pytest.raises(OutOfBlocks):
             recorder.allocate("b", [9, 9])
@@ -41,6 +37,13 @@ def record(manager: BlockManager, path: Path) -> None:
         for prompt in ([7] * 6, [1, 2, 3]):
             recorder.allocate("c", prompt)
             recorder.free("c")
+
+
+def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    [code] = blocks_of("traces.md", "python")
+    exec(code, {})
+    assert len(read_lines(tmp_path / "trace.jsonl")[1]) == 1
 
 
 def test_the_recorder_records(tmp_path: Path) -> None:
@@ -53,7 +56,8 @@ def test_the_recorder_records(tmp_path: Path) -> None:
     record(pool.KeepsMappingOnEviction(3, 2), tmp_path / "trace.jsonl")
     said = kvaudit("check", "trace.jsonl", cwd=tmp_path)
     assert said.code == VIOLATION, said.all
-    assert [line.rstrip() for line in said.out.splitlines()[:-1]] == shown("kvaudit check")[1:-1]
+    named = said.out.replace("mutants.pool:KeepsMappingOnEviction", "blocks.py:Blocks")
+    assert [line.rstrip() for line in named.splitlines()[:-1]] == shown("kvaudit check")[1:-1]
     source = Path(pool.__file__).read_text().replace("KeepsMappingOnEviction", "Blocks")
     (tmp_path / "blocks.py").write_text(source)
     for command in ("kvaudit shrink", "kvaudit anonymise"):

@@ -98,7 +98,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert again.code == 0
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "package.json").write_text("{}")
-    with pytest.raises(UsageError, match="holds other JSON files"):
+    with pytest.raises(UsageError, match="holds other files"):
         export(tmp_path / "other")
     (tmp_path / "file").write_text("")
     said = kvaudit("export", "vectors", "file", cwd=tmp_path)

@@ -28,7 +28,9 @@ def junit(report: Report) -> bytes:
     suite = Xml.SubElement(root, "testsuite", {"name": _fit(header.target), **counts})
     properties = Xml.SubElement(suite, "properties")
     for name in ("target", "version", "profile", "seed", "max_steps", "max_time_s", "kvaudit", "spec"):
-        Xml.SubElement(properties, "property", {"name": name, "value": _fit(str(getattr(header, name)))})
+        value = getattr(header, name)
+        if value not in (None, ""):
+            Xml.SubElement(properties, "property", {"name": name, "value": _fit(str(value))})
     for row, outcome in outcomes:
         name = f"{row.obligation}: {row.title}"
         case = Xml.SubElement(suite, "testcase", {"classname": _fit(header.target), "name": name, "time": "0"})

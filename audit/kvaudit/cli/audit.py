@@ -99,7 +99,11 @@ def explore(
     processes: Annotated[int, typer.Option("-j", min=1, metavar="N", help="Search in N processes.")] = 1,
     without: Annotated[
         list[str],
-        typer.Option("--without", metavar="NAMES", help="Let these count: blocks, sequences, or tokens (of a few)."),
+        typer.Option(
+            "--without",
+            metavar="NAMES",
+            help="Tell states apart that differ in these names only: blocks, sequences, or tokens (of a few).",
+        ),
     ] = [],  # noqa: B006
     misuse: Misuse = False,
     json: Json = None,
@@ -143,7 +147,7 @@ def fetch(
         str, typer.Argument(metavar="ENGINE==VERSION", help="For example vllm==0.33.0.", show_default=False)
     ],
 ) -> None:
-    """Download the few files of an engine that its block manager needs, into the user's cache."""
+    """Download the few files of an engine that its block manager needs, into the user's cache, or $KVAUDIT_CACHE."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     from kvaudit.engines.fetch import FetchError

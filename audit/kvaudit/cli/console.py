@@ -7,7 +7,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 import typer
@@ -36,8 +36,11 @@ def say(kind: str, text: str) -> None:
 class OutputFile:
     """The file of an option, opened before the work begins: a wrong path is to be told at once.
 
-    appends: the file is somebody's who expects more than one text in it.
+    appends: the file is somebody's who expects more than one text in it. Only one option at a time may be `-`, which
+    is standard output.
     """
+
+    _on_stdout: ClassVar[str | None] = None
 
     def __init__(self, option: str, path: str | None, *, appends: bool = False) -> None:
         self._option = option
@@ -57,6 +60,11 @@ class OutputFile:
 
     def __enter__(self) -> Self:
         if self.is_stdout:
+            if OutputFile._on_stdout is not None:
+                raise UsageError(
+                    f"{OutputFile._on_stdout} and {self._option} cannot both be standard output: name a file for one"
+                )
+            OutputFile._on_stdout = self._option
             self._file = sys.stdout.buffer
         elif self._path is not None:
             try:
@@ -66,7 +74,9 @@ class OutputFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None and not self.is_stdout:
+        if self.is_stdout:
+            OutputFile._on_stdout = None
+        elif self._file is not None:
             self._file.close()
 
     def write_bytes(self, make: Callable[[], bytes]) -> None:

@@ -20,7 +20,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
-    help="Holds any paged KV-cache block manager to an executable specification.",
+    help="Holds any paged KV-cache block manager to an executable specification. Begin with: "
+    "kvaudit run path/to/file.py:Class",
     epilog="Exit codes: 0 conforms, 1 violated, 2 usage or the target could not start, 3 inconclusive, 4 not fetched.",
 )
 

@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
+from kvaudit.profiles import PROFILES
+
 FAILURES = Path(".kvaudit/failures")
 
+RULES = f"The rules: {', '.join(PROFILES)} (docs/profiles.md)"
 _TARGET_HELP = "kvblocks, an engine (vllm, vllm==0.33.0), pkg.module:Class, path/to/file.py:Class, or cmd:PROGRAM ARGS"
 Target = Annotated[str, typer.Argument(metavar="TARGET", help=_TARGET_HELP)]
 Source = Annotated[
@@ -18,17 +21,24 @@ Source = Annotated[
 Profile = Annotated[
     str | None,
     typer.Option(
-        "--profile", help="seed, strict, or an engine's; the default follows from the target.", show_default=False
+        "--profile", metavar="NAME", help=f"{RULES}; the default follows from the target.", show_default=False
     ),
 ]
 Refusal = Annotated[
     list[str],
-    typer.Option("--refusal", metavar="NAME", help="An exception class that is a refusal, beside OutOfBlocks."),
+    typer.Option(
+        "--refusal",
+        metavar="NAME",
+        help="The name of an exception class that is a refusal, beside OutOfBlocks; may be repeated.",
+    ),
 ]
 Isolate = Annotated[bool, typer.Option("--isolate", help="Run a Python class in a child process.")]
 BlackBox = Annotated[bool, typer.Option("--black-box", help="Do not use observe().")]
 Timeout = Annotated[
-    float, typer.Option("--timeout", min=0.01, max=86_400, metavar="SECONDS", help="What one step may take.")
+    float,
+    typer.Option(
+        "--timeout", min=0.01, max=86_400, metavar="SECONDS", help="What one step may take before it counts as a hang."
+    ),
 ]
 MaxTime = Annotated[
     float | None, typer.Option("--max-time", min=0.0, metavar="SECONDS", help="Stop after so long.", show_default=False)

@@ -64,7 +64,7 @@ def _conclude(console: Console, spec: TargetSpec, result: Smoke) -> None:
     whose = "the harness" if spec.is_program else "the target"
     last = {
         FINE: f"{whose} is fine, and the implementation is right as far as this goes: kvaudit run goes further",
-        WRONG: "the implementation is wrong: the harness speaks the protocol, and the answer is not what is due",
+        WRONG: f"the implementation is wrong: {whose} speaks the protocol, and the answer is not what is due",
         BROKEN: f"{whose} is broken: nothing can be said of the implementation",
     }[result.verdict]
     if result.stderr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,9 +13,10 @@ from rich.console import Console
 from rich.padding import Padding
 
 from kvaudit.cli.console import INTERRUPTED, JsonFile, ReportFolder, say, started
-from kvaudit.cli.options import BlackBox, Isolate, Json, Refusal, Report, Source, Timeout
-from kvaudit.errors import UsageError
-from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
+from kvaudit.cli.options import RULES, BlackBox, Isolate, Json, Refusal, Report, Source, Timeout
+from kvaudit.errors import BrokenProtocol, TargetError, UsageError
+from kvaudit.profiles import Profile
+from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec
 
 if TYPE_CHECKING:
     from kvaudit.execution import Execution
@@ -29,7 +31,7 @@ Another = Annotated[
 
 Rules = Annotated[
     str | None,
-    typer.Option("--profile", help="seed, strict, or an engine's; else the trace's own.", show_default=False),
+    typer.Option("--profile", metavar="NAME", help=f"{RULES}; else the trace's own.", show_default=False),
 ]
 Output = Annotated[
     Path | None,
@@ -57,9 +59,9 @@ def replay(
     from kvaudit.trace import read_lines
 
     header, lines = read_lines(trace)
-    spec = TargetSpec(_named(target, header), source, tuple(refusal), isolate, black_box, timeout)
+    spec = TargetSpec(_named(target, header), source, _refusals(header, refusal), isolate, black_box, timeout)
     folder = ReportFolder(report)
-    with started(spec, profile or header.profile) as (manager, rules, console):
+    with _started(spec, header, profile) as (manager, rules, console):
 
         def draw(execution: Execution) -> None:
             other = ["--target", target] if target is not None else []
@@ -115,8 +117,8 @@ def shrink(
 
     header, scenario = read_trace(trace)
     small_trace = output or beside(trace, "small")
-    spec = TargetSpec(_named(target, header), source, tuple(refusal), isolate, black_box, timeout)
-    with started(spec, profile or header.profile) as (manager, rules, console):
+    spec = TargetSpec(_named(target, header), source, _refusals(header, refusal), isolate, black_box, timeout)
+    with _started(spec, header, profile) as (manager, rules, console):
         with progress_bar(console) as bar:
             task = bar.add_task("shrinking", total=None, done="")
 
@@ -124,7 +126,9 @@ def shrink(
                 bar.update(task, done=f"{operations:,} operations, {plays:,} plays")
 
             small = minimise(manager, rules, header, scenario, tell)
-        write_trace(small_trace, msgspec.structs.replace(small.header, target=spec.text), small.lines)
+        write_trace(
+            small_trace, msgspec.structs.replace(small.header, target=spec.text, refusals=spec.refusals), small.lines
+        )
         for line in small.told:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
         console.print(f"{small_trace}: {small.summary}", markup=False, highlight=False, soft_wrap=True)
@@ -163,6 +167,25 @@ def _named(target: str | None, header: TraceHeader) -> str:
     if not (target or header.target):
         raise UsageError("the trace names no target to play it on: give one with --target")
     return target or header.target
+
+
+@contextlib.contextmanager
+def _started(spec: TargetSpec, header: TraceHeader, profile: str | None) -> Iterator[tuple[Target, Profile, Console]]:
+    """As `started`; where what the trace names cannot be started, the error says whose name that is."""
+    begun = False
+    try:
+        with started(spec, profile or header.profile) as parts:
+            begun = True
+            yield parts
+    except (UsageError, TargetError) as error:
+        if begun or spec.text != header.target or isinstance(error, BrokenProtocol):
+            raise
+        raise UsageError(f"{error}\nThat is the target that the trace names: give another with --target.") from None
+
+
+def _refusals(header: TraceHeader, given: list[str]) -> tuple[str, ...]:
+    """What counts as a refusal: the trace knows its own; another target may have others."""
+    return tuple(dict.fromkeys([*header.refusals, *given]))
 
 
 def beside(trace: Path, kind: str) -> Path:

@@ -12,7 +12,7 @@ from kvaudit.explore.names import BLOCKS, SEQUENCES, TOKENS
 from kvaudit.explore.pool import PoolSearch
 from kvaudit.explore.report import EXHAUSTIVE, Explored, PoolSearched
 from kvaudit.interrupt import Interrupt
-from kvaudit.misuse import BAD_POOLS, bad_pool
+from kvaudit.misuse import bad_pool, bad_pools
 from kvaudit.protocol import Pool
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION, Finding
 from kvspec import SPEC_VERSION
@@ -103,7 +103,7 @@ def _until(interrupt: Interrupt, on_tick: Callable[[Tick], None]) -> Callable[[T
 
 
 def _bad_pools(job: Job) -> str:
-    for pool in () if job.spec.adapted else BAD_POOLS:
+    for pool in () if job.spec.adapted else bad_pools(job.target):
         how = bad_pool(job.target, pool)
         if how:
             return f"a pool of {pool.num_blocks} blocks of {pool.block_size} tokens: {how}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from kvaudit.report import Finding
+from kvaudit.report import CONFORMS, VERDICTS, Finding
+from kvaudit.words import count
 
 EXHAUSTIVE, BOUNDED = "exhaustive", "bounded"
 
@@ -52,3 +53,11 @@ class Explored(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-exp
     interrupted: bool
     reasons: list[str]
     exit_code: int
+
+    @property
+    def verdict(self) -> str:
+        """In words. "conforms" is said of an exhaustive search only: of another one, how far it went."""
+        ended = [pool.depth for pool in self.pools if pool.kind != EXHAUSTIVE or pool.ended]
+        if self.exit_code == CONFORMS and ended:
+            return f"nothing found in programs of up to {count(min(ended), 'operation')}; longer ones were not tried"
+        return VERDICTS[self.exit_code]

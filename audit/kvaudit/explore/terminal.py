@@ -8,7 +8,7 @@ from rich.table import Table
 
 from kvaudit.explore.job import Job, Tick
 from kvaudit.explore.report import EXHAUSTIVE, Explored, PoolSearched
-from kvaudit.report import CONFORMS, VERDICTS, VIOLATION, Finding
+from kvaudit.report import CONFORMS, VIOLATION, Finding
 from kvaudit.terminal import finding_shown, progress_bar
 from kvaudit.words import count
 
@@ -92,16 +92,17 @@ def pool_name(pool: PoolSearched | object) -> str:
 
 
 def _last_line(explored: Explored) -> str:
-    style = {CONFORMS: "bold green", VIOLATION: "bold red"}.get(explored.exit_code, "bold yellow")
-    line = f"[{style}]{escape(explored.target)}: {VERDICTS[explored.exit_code]}"
+    every = [pool for pool in explored.pools if pool.kind == EXHAUSTIVE and not pool.ended]
+    kind = "exhaustive" if len(every) == len(explored.pools) else f"{len(every)} exhaustive"
+    is_whole = explored.exit_code == CONFORMS and kind == "exhaustive"
+    style = "bold red" if explored.exit_code == VIOLATION else "bold green" if is_whole else "bold yellow"
+    line = f"[{style}]{escape(explored.target)}: {explored.verdict}"
     if explored.findings:
         line += f": {', '.join(finding.obligation for finding in explored.findings)}"
     elif explored.exit_code == VIOLATION:
         line += ": O10"
     elif explored.reasons:
         line += f": {escape('; '.join(explored.reasons))}"
-    every = [pool for pool in explored.pools if pool.kind == EXHAUSTIVE and not pool.ended]
-    kind = "exhaustive" if len(every) == len(explored.pools) else f"{len(every)} exhaustive"
     states, transitions = (sum(getattr(pool, name) for pool in explored.pools) for name in ("states", "transitions"))
     rate = f"{transitions / explored.seconds:,.0f}/s" if explored.seconds else ""
     return (

@@ -7,7 +7,7 @@ is a copy. Inside a block an append changes nothing but the tokens, so there it 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Container, Hashable
 from typing import Any
 
 from kvaudit.breach import Breach
@@ -142,10 +142,10 @@ def owners(ledger: Ledger, blocks: tuple[int, ...]) -> list[Hashable]:
     return [seq for seq, record in ledger.sequences.items() if not wanted.isdisjoint(record.table)]
 
 
-def is_legal(ledger: Ledger, operation: Mutation) -> bool:
-    """Whether a caller may do this now. O(tokens of the operation)."""
+def is_legal(live: Container[Hashable], operation: Mutation) -> bool:
+    """Whether a caller may do this where these sequences are live. O(tokens of the operation)."""
     try:
-        is_live = operation.seq in ledger.sequences
+        is_live = operation.seq in live
     except TypeError:  # no hashable id
         return False
     if isinstance(operation, Allocate):

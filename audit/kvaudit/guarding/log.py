@@ -8,12 +8,14 @@ from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from kvaudit import words
 from kvaudit.choices import block_list
 from kvaudit.guarding.reads import number
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Pool, Raised, Refused
+from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Raised, Refused
 from kvaudit.saved_ledger import saved_ledger
-from kvaudit.trace import FORMAT, Answer, TraceHeader, TraceLine, write_trace
+from kvaudit.trace import Answer, TraceHeader, TraceLine, write_trace
 from kvspec.ledger import Ledger
 
 Appended = tuple[Hashable, int, int]
@@ -29,21 +31,12 @@ class Call(NamedTuple):
     num_free_blocks: Any
 
 
-def dump(
-    folder: Path, target: str, profile: str, obligation: str, pool: Pool, start: Ledger, log: list[Appended | Call]
-) -> Path:
+def dump(folder: Path, header: TraceHeader, start: Ledger, log: list[Appended | Call]) -> Path:
     """Write the log as a trace that begins with the ledger `start`; its path. Raises OSError. O(pool + log)."""
-    lines = list(_lines(log, pool.num_blocks))
-    is_fresh = not start.sequences and not start.evictable and start.free == tuple(range(pool.num_blocks))
-    header = TraceHeader(
-        format=FORMAT,
-        pool=pool,
-        target=target,
-        profile=profile,
-        obligation=obligation,
-        steps=len(lines),
-        ledger=None if is_fresh else saved_ledger(start),
-    )
+    num_blocks, obligation = header.pool.num_blocks, header.obligation
+    lines = list(_lines(log, num_blocks))
+    is_fresh = not start.sequences and not start.evictable and start.free == tuple(range(num_blocks))
+    header = msgspec.structs.replace(header, steps=len(lines), ledger=None if is_fresh else saved_ledger(start))
     stamp = time.strftime("%Y%m%dT%H%M%S")
     path, number = folder / f"{obligation}-{stamp}-{os.getpid()}.jsonl", 1
     while path.exists():
@@ -56,10 +49,15 @@ def dump(
 def _lines(log: list[Appended | Call], num_blocks: int) -> Iterator[TraceLine]:
     for step, entry in enumerate(log, start=1):
         if isinstance(entry, Call):
-            yield TraceLine(step, _plain(entry.operation), came=_answer(entry, num_blocks))
+            yield line_of(step, entry, num_blocks)
         else:
             seq, token, slot = entry
             yield TraceLine(step, Append(str(seq), number(token)), came=Answer("completed", slot=int(slot)))
+
+
+def line_of(step: int, call: Call, num_blocks: int) -> TraceLine:
+    """A call as a line of a trace."""
+    return TraceLine(step, _plain(call.operation), came=_answer(call, num_blocks))
 
 
 def _plain(operation: Mutation) -> Mutation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec
 
@@ -20,8 +20,14 @@ from kvaudit.guarding.reads import due, in_order, number, numbers
 from kvaudit.guarding.violation import ContractViolation, ContractWarning
 from kvaudit.profiles import PROFILES
 from kvaudit.protocol import Allocate, Mutation, Outcome, Pool, Refused, Returned
+from kvaudit.refusals import REFUSALS
 from kvaudit.rulings import wrong_free_count
+from kvaudit.targets import name_of_class
+from kvaudit.trace import FORMAT, TraceHeader
 from kvspec.live import snapshot
+
+_SHOWN = 120
+"""Characters of a call in a message."""
 
 Level = Literal["warn", "strict"]
 
@@ -61,7 +67,7 @@ class Watch:
         profile: str,
         every: int,
         folder: Path | None,
-        refusals: Iterable[str],
+        refusals: tuple[str, ...],
         observes: bool,
     ) -> None:
         self.manager = manager
@@ -70,14 +76,14 @@ class Watch:
         self.log: list[Appended | Call] = []
         self.lockstep = Lockstep(pool, PROFILES[profile].variants)
         self.level = level
+        self._refusals = refusals
         self._profile = profile
         self._folder = folder
-        cls = type(manager)
-        self._name = f"{cls.__module__}:{cls.__qualname__}"
-        self._target = ApiTarget(cls, name=self._name, refusals=frozenset(refusals))
+        self._name = name_of_class(type(manager))
+        self._target = ApiTarget(type(manager), name=self._name, refusals=REFUSALS.union(refusals))
         self._target.capabilities -= frozenset() if observes else {"observe"}
         self._start = self.lockstep.start
-        self.num_free_blocks = _counter(manager)
+        self.num_free_blocks = counter(manager)
 
     # --- operations ------------------------------------------------------------------------------------------
 
@@ -93,7 +99,7 @@ class Watch:
         if misuse:
             self._violated([Breach("O10", f"{misuse} gets through")], words.call(operation))
             return
-        cached = _answer(self.manager.num_cached_tokens, operation.seq) if is_allocate else None
+        cached = answered(self.manager.num_cached_tokens, operation.seq) if is_allocate else None
         self._judge(operation, Returned(value), cached)
 
     @_out_of_the_way
@@ -112,7 +118,7 @@ class Watch:
         if not isinstance(error, Exception):  # Ctrl-C, say: nobody knows how far it came
             self.is_bystander = True
             self.lockstep.tails.clear()
-        elif is_legal(self.lockstep.ledger, operation):
+        elif is_legal(self.lockstep.ledger.sequences, operation):
             self._judge(operation, self._target.failure(error), None, error)
 
     def _judge(self, operation: Mutation, outcome: Outcome, cached: Any, error: Exception | None = None) -> None:
@@ -122,7 +128,7 @@ class Watch:
         if breaches:
             self._violated(breaches, words.call(operation), error)
         elif len(self.log) >= self.every:
-            self.full_check(f"the full check after {words.clipped(words.call(operation), 120)}", error)
+            self.full_check(f"the full check after {words.clipped(words.call(operation), _SHOWN)}", error)
 
     # --- reads -----------------------------------------------------------------------------------------------
 
@@ -173,13 +179,14 @@ class Watch:
         path, reason = None, ""
         if self._folder is not None:
             try:
-                path = dump(
-                    self._folder, self._name, self._profile, main.obligation, lockstep.pool, self._start, self.log
+                header = TraceHeader(
+                    FORMAT, lockstep.pool, self._name, self._profile, main.obligation, refusals=self._refusals
                 )
+                path = dump(self._folder, header, self._start, self.log)
             except (OSError, TypeError) as failed:  # no room, or ids and tokens that JSON cannot hold
                 reason = str(failed)
         held = owners(lockstep.ledger, main.blocks)
-        violation = ContractViolation(breaches, words.clipped(call, 120), held, path, reason)
+        violation = ContractViolation(breaches, words.clipped(call, _SHOWN), held, path, reason)
         self.step_aside()
         if self.level == "strict":
             raise violation from error
@@ -200,10 +207,10 @@ def _warn(warning: ContractWarning) -> None:
     warnings.warn(warning, stacklevel=depth)
 
 
-def _counter(manager: Any) -> Callable[[], Any]:
+def counter(manager: Any) -> Callable[[], Any]:
     """How `num_free_blocks` is read, a property or a method."""
     if callable(manager.num_free_blocks):
-        return lambda: _answer(manager.num_free_blocks)
+        return lambda: answered(manager.num_free_blocks)
 
     def count() -> Any:
         try:
@@ -214,7 +221,7 @@ def _counter(manager: Any) -> Callable[[], Any]:
     return count
 
 
-def _answer(read: Callable[..., Any], *args: Any) -> Any:
+def answered(read: Callable[..., Any], *args: Any) -> Any:
     """The answer of a read of the guard's own: an exception of it is to be judged, not to reach the caller."""
     try:
         return number(read(*args))

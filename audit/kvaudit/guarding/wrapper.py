@@ -23,10 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from kvaudit.errors import UsageError
+from kvaudit.guarding.pool import pool_of
 from kvaudit.guarding.reads import READS, number, numbers
 from kvaudit.guarding.watch import Level, Watch
 from kvaudit.profiles import PROFILES
-from kvaudit.protocol import Allocate, Append, Free, Pool
+from kvaudit.protocol import Allocate, Append, Free
+from kvaudit.refusals import Refusals, refusal_names
 
 
 def guard(
@@ -36,7 +38,7 @@ def guard(
     every: int = 10_000,
     profile: str = "seed",
     folder: str | Path | None = ".kvaudit/guard",
-    refusals: Iterable[str] = ("OutOfBlocks",),
+    refusals: Refusals = (),
     observe: bool = True,
     num_blocks: int | None = None,
     block_size: int | None = None,
@@ -48,9 +50,9 @@ def guard(
     "strict" raises a ContractViolation; then the guard is a bystander: after a wrong step nothing can be compared.
 
     every: operations between two full checks. profile: the rules to which the manager is held. folder: where the last
-    operations are dumped if something is wrong, None for nowhere. refusals: names of exceptions that mean "out of
-    blocks". observe: whether observe() is asked, if there is one. num_blocks, block_size, enable_prefix_cache: those of
-    the pool; attributes of the manager unless given.
+    operations are dumped if something is wrong, None for nowhere. refusals: exception classes, or their names, that
+    mean "out of blocks", beside OutOfBlocks. observe: whether observe() is asked, if there is one. num_blocks,
+    block_size, enable_prefix_cache: those of the pool; attributes of the manager unless given.
 
     Raises UsageError for what is none of these, TargetError for a manager without the API. Memory: the ledger, and the
     operations since the last full check.
@@ -61,13 +63,9 @@ def guard(
         raise UsageError(f"every is the number of operations between two full checks, at least 1, not {every!r}")
     if profile not in PROFILES:
         raise UsageError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
-    pool = Pool(
-        num_blocks=_attribute(manager, "num_blocks", num_blocks),
-        block_size=_attribute(manager, "block_size", block_size),
-        enable_prefix_cache=bool(_attribute(manager, "enable_prefix_cache", enable_prefix_cache)),
-    )
+    pool = pool_of(manager, num_blocks, block_size, enable_prefix_cache)
     path = Path(folder) if folder is not None else None
-    watch = Watch(manager, level, pool, profile, every, path, refusals, observe)
+    watch = Watch(manager, level, pool, profile, every, path, refusal_names(refusals), observe)
     used = watch.look()
     if used:
         raise UsageError(f"a guard is put around a manager before its first operation, and here {used[0].detail}")
@@ -78,13 +76,6 @@ def check_now(guarded: Guard) -> None:
     """A full check at once. O(pool + tokens)."""
     watch: Watch = getattr(guarded, "_Guard__watch")  # noqa: B009
     watch.full_check("a full check")
-
-
-def _attribute(manager: Any, name: str, given: int | None) -> Any:
-    value = given if given is not None else getattr(manager, name, None)
-    if value is None:
-        raise UsageError(f"{type(manager).__name__} has no attribute {name!r}: give it to guard({name}=...)")
-    return value
 
 
 class Guard:

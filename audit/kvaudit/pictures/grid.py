@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from kvaudit.departure import FEW_BLOCKS, Departure
 from kvaudit.report import Finding, PoolShown
 from kvaudit.words import count
 
@@ -60,10 +61,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Grid:
-    """blocks: those that have a row. hidden: how many have none. marks: for each sequence a letter, in order."""
+    """blocks: those that have a row. hidden: which have none, in words. marks: for each sequence a letter, in order."""
 
     blocks: tuple[int, ...]
-    hidden: int
+    hidden: str
     columns: tuple[Column, ...]
     marks: dict[str, str]
 
@@ -81,21 +82,45 @@ def grid_of(finding: Finding) -> Grid | None:
     pools = list(_pools(finding))
     if not pools:
         return None
-    names = dict.fromkeys(seq for _, _, _, pool in pools for seq in pool.tables or {})
     blocks = tuple(range(finding.num_blocks))
     violated = set(finding.steps[-1].blocks)
     if finding.num_blocks > MAX_ROWS:
         used = {b for _, _, _, pool in pools for b in blocks if _kind(pool, b) not in ("free", "unknown")}
         blocks = tuple(sorted(used | violated))
+    hidden = finding.num_blocks - len(blocks)
+    return _grid(pools, blocks, violated, f"{count(hidden, 'block')} that stay free have no row" if hidden else "")
+
+
+def grid_of_departure(departure: Departure) -> Grid:
+    """The grid of the line at which a recorded trace departs: the pool before it, as is due after it, and as it came.
+
+    Of a pool of more than a few blocks, those have a row that the line is about.
+    """
+    step, shown = departure.step, departure.pools
+    pools: list[_Pool] = [(step, "due", f"{step} due", shown.due), (step, "came", f"{step} came", shown.came)]
+    if shown.before is not None:
+        before = "start" if step == 1 else str(step - 1)
+        pools.insert(0, (step - 1, "due", before, shown.before))
+    blocks = tuple(sorted(shown.blocks[:FEW_BLOCKS]))
+    hidden = shown.num_blocks - len(blocks)
+    told = f"{count(hidden, 'other block')} {'has' if hidden == 1 else 'have'} no row" if hidden else ""
+    return _grid(pools, blocks, set(shown.violated), told)
+
+
+_Pool = tuple[int, View, str, PoolShown]
+
+
+def _grid(pools: Sequence[_Pool], blocks: tuple[int, ...], violated: Collection[int], hidden: str) -> Grid:
+    names = dict.fromkeys(seq for _, _, _, pool in pools for seq in pool.tables or {})
     last = len(pools) - 1
     columns = [
         Column(step, view, label, pool, tuple(_cell(pool, b, i == last and b in violated) for b in blocks))
         for i, (step, view, label, pool) in enumerate(pools)
     ]
-    return Grid(blocks, finding.num_blocks - len(blocks), tuple(columns), _marks(list(names)))
+    return Grid(blocks, hidden, tuple(columns), _marks(list(names)))
 
 
-def _pools(finding: Finding) -> Iterator[tuple[int, View, str, PoolShown]]:
+def _pools(finding: Finding) -> Iterator[_Pool]:
     for number, step in enumerate(finding.steps, start=1):
         if step.due is not None:
             yield number, "due", f"{number} due" if step.seen is not None else str(number), step.due

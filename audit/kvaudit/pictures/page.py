@@ -84,14 +84,14 @@ def _told(result: Report | Explored | Finding) -> tuple[dict[str, Any], list[Fin
             "lacking": result.reasons,
             "made by": f"kvaudit {result.kvaudit}, specification {result.spec}",
         }
-        return facts, result.findings, f"{result.target}: {VERDICTS[result.exit_code]}"
+        return facts, result.findings, f"{result.target}: {result.verdict}"
     header = result.header
     held = sum(row.verdict == HOLDS for row in result.rows)
     facts = {
         "target": f"{header.target} {header.version}" if header.version not in header.target else header.target,
         "profile": f"{header.profile} ({PROFILES[header.profile].summary})",
         "obligations": f"{held} of {len(result.rows)} hold",
-        "checked": f"{result.steps:,} steps in {result.executions:,} executions, {result.seconds:.1f} s",
+        "checked": f"{count(result.steps, 'step')} in {count(result.executions, 'execution')}, {result.seconds:.1f} s",
         "seed": str(header.seed),
         "assumed": header.assumptions,
         "by design": header.notes,

@@ -17,8 +17,11 @@ _WIDTH = 96  # what a picture may take of a terminal of 100 columns
 def picture(finding: Finding) -> RenderableType | None:
     """The picture of a finding; None if it carries no pool."""
     grid = grid_of(finding)
-    if grid is None:
-        return None
+    return drawn(grid) if grid is not None else None
+
+
+def drawn(grid: Grid) -> RenderableType:
+    """The picture of a grid."""
     columns, left_out = _that_fit(grid)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("after step", style="dim", no_wrap=True)
@@ -80,6 +83,6 @@ def _key(grid: Grid, left_out: int) -> str:
     odd = dict.fromkeys(cell.odd for cell in cells if cell.odd)
     signs += [f"! cannot be: {', '.join(odd)}"] if odd else []
     signs += ["[] violated"] if any(cell.violated for cell in cells) else []
-    signs += [f"{grid.hidden} blocks that stay free have no row"] if grid.hidden else []
+    signs += [grid.hidden] if grid.hidden else []
     signs += [f"the first {left_out} steps are left out"] if left_out else []
     return "; ".join(signs)

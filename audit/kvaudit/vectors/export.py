@@ -21,8 +21,10 @@ def export(folder: Path) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         others = sorted(path.name for path in folder.glob("*.json") if path.name not in files)
+        if (folder / "README.md").exists() and not (folder / "schema.json").exists():
+            others.append("README.md")  # of something else: that of an earlier export stands beside its schema
         if others:
-            raise UsageError(f"{folder} holds other JSON files ({', '.join(others[:3])}): give a folder of its own")
+            raise UsageError(f"{folder} holds other files ({', '.join(others[:3])}): give a folder of its own")
         for name, text in files.items():
             (folder / name).write_bytes(text)
     except OSError as error:
