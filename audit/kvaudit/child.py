@@ -26,6 +26,15 @@ _SHOWN = 500
 """Characters of a line that a message shows."""
 
 
+_running: set[Child] = set()
+
+
+def end_all() -> None:
+    """End every child of this process, from whatever thread: for one that is about to end itself."""
+    for child in list(_running):
+        child.kill()
+
+
 class Child:
     """Runs `command` in a process group of its own, so that its children go with it, and Ctrl-C is ours to handle.
 
@@ -51,6 +60,7 @@ class Child:
         except OSError as error:
             raise TargetError(f"{label} could not be started: {_reason(command[0], error)}") from None
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
+        _running.add(self)
         self._stdin, self._stdout, self._stderr_fd = (stream.fileno() for stream in streams if stream is not None)
         self._selector = selectors.DefaultSelector()
         for fd in (self._stdin, self._stdout, self._stderr_fd):
@@ -108,14 +118,19 @@ class Child:
 
     def end(self) -> None:
         """End it and its children, whatever they do. Safe to call twice."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self.kill()
         self._process.wait()
+        _running.discard(self)
         self._selector.close()
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
+
+    def kill(self) -> None:
+        """Have it and its children ended, without waiting for that."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def broken(self, what: str, *lines: str) -> BrokenProtocol:
         """An error that says what it did, with its exit status and the end of its standard error."""

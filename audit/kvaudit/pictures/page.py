@@ -93,10 +93,11 @@ def _told(result: Report | Explored | Finding) -> tuple[dict[str, Any], list[Fin
         "obligations": f"{held} of {len(result.rows)} hold",
         "checked": f"{result.steps:,} steps in {result.executions:,} executions, {result.seconds:.1f} s",
         "seed": str(header.seed),
+        "played by": header.workers,
         "assumed": header.assumptions,
         "by design": header.notes,
         "ended early": result.cut_short,
         "lacking": result.reasons,
         "made by": f"kvaudit {header.kvaudit}, specification {header.spec}",
     }
-    return facts, result.findings, f"{header.target}: {VERDICTS[result.exit_code]}"
+    return facts, result.findings, f"{header.target}: {result.verdict}"
