@@ -16,6 +16,7 @@ import msgspec
 from kvaudit import __version__
 from kvaudit.breach import gravest
 from kvaudit.errors import UsageError
+from kvaudit.execution import Execution
 from kvaudit.findings import Failure, Subject, failure_of, keep, kept_at
 from kvaudit.goals import goals_of
 from kvaudit.groups import Groups, Key, Known, key_of, read_known, shape_of
@@ -148,21 +149,23 @@ class Audit:
     def _replay_known(self) -> None:
         self._session.phase = "known failures"
         for known in self._known:
-            self._now_known.append(KnownFailure(known.trace, known.key.obligation, self._state_of(known)))
-
-    def _state_of(self, known: Known) -> str:
-        """Whether it still fails. If it does otherwise now, that is another failure."""
-        execution = self._session.replay(known.scenario)
-        if execution.breaches:
-            if gravest(execution.breaches).obligation == known.key.obligation:
+            execution = self._session.replay(known.scenario)
+            state = self._state_of(known, execution)
+            self._now_known.append(KnownFailure(known.trace, known.key.obligation, state))
+            if state == FAILING:
                 failure = failure_of(self._subject, execution, None)
                 if self._groups.add(failure, key=known.key):
                     self._found(failure, known.key)
-                return FAILING
-            self._session.found(execution, None)
-            return FIXED
+            elif execution.breaches:  # it fails otherwise: that is another failure
+                self._session.found(execution, None)
+
+    def _state_of(self, known: Known, execution: Execution) -> str:
+        """What became of a known failure, as it was played again."""
+        obligation = known.key.obligation
+        if execution.breaches:
+            return FAILING if gravest(execution.breaches).obligation == obligation else FIXED
         shows = any(line.differs for line in known.lines)  # then no observe() is needed to see it again
-        return FIXED if shows or not unseen(known.key.obligation, self._target.capabilities) else UNTOLD
+        return FIXED if shows or not unseen(obligation, self._target.capabilities) else UNTOLD
 
     def _replay_saved(self) -> None:
         self._session.phase = "saved failures"

@@ -105,8 +105,9 @@ def test_a_good_manager_conforms() -> None:
 
 
 def test_a_planted_bug_is_one_group(tmp_path: Path) -> None:
-    target = f"{ROOT / 'tests/mutants/matching.py'}:MatchesPastMiss"
-    said = kvaudit("run", target, "-j", "2", "--engine", "swarm", "--json", "r.json", cwd=tmp_path)
+    target = f"{ROOT / 'tests/mutants/seed.py'}:FreesInForwardOrder"
+    flags = ("--engine", "swarm", "--max-steps", "12000", "--json", "r.json")
+    said = kvaudit("run", target, "-j", "2", *flags, cwd=tmp_path)
     assert said.code == VIOLATION
     report = msgspec.json.decode((tmp_path / "r.json").read_bytes(), type=Report)
     [finding] = report.findings
