@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
+
 from kvaudit import words
 from kvaudit.breach import Breach
 from kvaudit.errors import TargetError
@@ -96,7 +98,7 @@ class Execution:
         told = words.outcomes_differ(*difference)
         detail = f"without reads and overwritten lists in between, or with them: {told}"
         blocks = tuple(dict.fromkeys(b for breach in judgement.breaches for b in breach.blocks))
-        return judgement._replace(breaches=(Breach("O11", detail, blocks),))
+        return msgspec.structs.replace(judgement, breaches=(Breach("O11", detail, blocks),))
 
     def give_all_back(self) -> None:
         """Free every live sequence, and then fill the whole pool once: nothing may have leaked."""

@@ -10,7 +10,7 @@ shadow memory follows nothing but the target's own answers (`kvaudit.caller`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -49,7 +49,7 @@ _NO_CHANGE = Change()
 _SCRIBBLE, _OBSERVE = Scribble(), Observe()
 
 
-class Judgement(NamedTuple):
+class Judgement(msgspec.Struct, frozen=True):
     """What one operation came to.
 
     answer: the target's. cached: the number of cached tokens that it gave for a new sequence. refused: the
@@ -102,10 +102,12 @@ class Oracle:
     def _probes(self, operation: Mutation) -> list[Operation]:
         """`slot` of one token and `can_allocate` of one length, others at every step."""
         probes: list[Operation] = []
-        if "slot" in self._capabilities:
+        sequences = self.ledger.sequences
+        if sequences and "slot" in self._capabilities:
             # Only sequences and tokens that are there whatever comes of the operation.
-            sequences = self.ledger.sequences
-            sure = [seq for seq in sequences if seq != operation.seq or type(operation) is Append]
+            sure = list(sequences)
+            if type(operation) is Free:
+                sure.remove(operation.seq)
             if sure:
                 seq = sure[self._turn % len(sure)]
                 probes.append(Slot(str(seq), self._turn % len(sequences[seq].tokens)))
@@ -258,21 +260,19 @@ class Oracle:
         return True
 
     def _reads(self, outcomes: Sequence[Outcome], breaches: list[Breach]) -> None:
-        program = self._program
-        for i in range(2, len(program) - 1):
-            read, outcome = program[i], outcomes[i]
+        for read, outcome in zip(self._program[2:-1], outcomes[2:-1], strict=True):
             if not isinstance(outcome, Returned):
                 blocks = table_of(self.ledger, read.seq) if isinstance(read, Slot) else room(self.ledger)
                 breaches.append(Breach("O2", words.unexpected(outcome), blocks))
                 continue
             answer = outcome.value
-            if isinstance(read, Slot):
+            if type(read) is Slot:
                 due = operations.slot(self.ledger, read.seq, read.pos)
                 if type(answer) is not int or answer != due:
                     what = f"slot({read.seq!r}, {read.pos}) is to be {due}, not {words.short(answer)}"
                     blocks = blocks_of_slots(self.ledger.block_size, self.ledger.num_blocks, due, answer)
                     breaches.append(Breach("O5", what, blocks))
-            elif isinstance(read, CanAllocate):
+            elif type(read) is CanAllocate:
                 fits = operations.can_allocate(self.ledger, read.num_tokens)
                 if not isinstance(answer, int) or answer != fits:
                     free = words.count(self.ledger.num_free_blocks, "block")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from kvaudit.breach import gravest
+from kvaudit.collecting import rarely_collecting
 from kvaudit.execution import Execution, Played, Scenario, play
 from kvaudit.findings import Failure, Subject, failure_of
 from kvaudit.goals import goals_of
@@ -124,21 +125,22 @@ class Session(Driver):
 
     def generate(self, engine: Engine, seed: int, origin_seed: int) -> None:
         """Examples without end. origin_seed: the seed of the run."""
-        for turn in turns(self, engine, seed):
-            try:
-                turn.play()
-            except _Breached as breached:
-                assert turn.engine != "both"
-                self.found(breached.execution, Origin(turn.engine, origin_seed))
+        with rarely_collecting():
+            for turn in turns(self, engine, seed):
+                try:
+                    turn.play()
+                except _Breached as breached:
+                    assert turn.engine != "both"
+                    self.found(breached.execution, Origin(turn.engine, origin_seed))
 
     def check_budget(self) -> None:
         """Raises BudgetSpent at the limits, and after Ctrl-C."""
-        limits = self._limits
-        if self._interrupt.came:
-            raise BudgetSpent
-        if limits.max_steps is not None and self.tally.steps >= limits.max_steps:
-            raise BudgetSpent
-        if limits.max_time_s is not None and time.monotonic() - self.began >= limits.max_time_s:
+        max_steps, max_time_s = self._limits.max_steps, self._limits.max_time_s
+        if (
+            self._interrupt.came
+            or (max_steps is not None and self.tally.steps >= max_steps)
+            or (max_time_s is not None and time.monotonic() - self.began >= max_time_s)
+        ):
             raise BudgetSpent
 
     # --- one example (what the rules drive) ------------------------------------------------------------------
