@@ -34,24 +34,23 @@ class Names:
         """The next line, renamed."""
         return msgspec.structs.replace(
             line,
-            operation=self.operation(line.operation),
+            operation=self._operation(line.operation),
             expected=_without_texts(line.expected),
             came=_without_texts(line.came),
         )
 
-    def operation(self, operation: Mutation) -> Mutation:
-        """The next operation, renamed."""
+    @property
+    def summary(self) -> str:
+        """How much was renamed."""
+        return f"{words.count(len(self._tokens), 'token')} and {words.count(len(self._seqs), 'sequence')} renamed"
+
+    def _operation(self, operation: Mutation) -> Mutation:
         seq = self._seq(operation.seq)
         if isinstance(operation, Allocate):
             return Allocate(seq, self._all(operation.tokens))
         if isinstance(operation, Append):
             return Append(seq, self._token(operation.token))
         return msgspec.structs.replace(operation, seq=seq)
-
-    @property
-    def summary(self) -> str:
-        """How much was renamed."""
-        return f"{words.count(len(self._tokens), 'token')} and {words.count(len(self._seqs), 'sequence')} renamed"
 
     def _ledger(self, saved: SavedLedger) -> SavedLedger:
         return msgspec.structs.replace(

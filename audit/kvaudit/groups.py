@@ -9,12 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from kvaudit.anonymise import Names
 from kvaudit.breach import SEVERITY
 from kvaudit.errors import UsageError
 from kvaudit.execution import Scenario
 from kvaudit.findings import Failure
-from kvaudit.protocol import Mutation
+from kvaudit.protocol import Allocate, Mutation
 from kvaudit.trace import TraceLine, read_lines
 
 _SHAPES_PER_OBLIGATION = 3
@@ -22,9 +21,16 @@ _REPEATS_BEFORE_MUTED = 3
 
 
 def shape_of(program: Iterable[Mutation]) -> str:
-    """The program with its ids and tokens renamed in the order in which they appear."""
-    names = Names()
-    return msgspec.json.encode([names.operation(operation) for operation in program]).decode()
+    """The program with its sequences renamed in the order in which they appear, and only the number of its tokens.
+
+    Which tokens are left over when a program is made small is a matter of chance.
+    """
+    seqs: dict[str, str] = {}
+    return "; ".join(
+        f"{type(operation).__name__} {seqs.setdefault(operation.seq, f's{len(seqs)}')}"
+        + (f" {len(operation.tokens)}" if isinstance(operation, Allocate) else "")
+        for operation in program
+    )
 
 
 class Key(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from rich.console import Console, RenderableType
 
-from kvaudit.report import HOLDS, INCONCLUSIVE, NOT_OBSERVABLE, TRUSTING, VIOLATED, Report, Row
+from kvaudit.report import HOLDS, NOT_OBSERVABLE, TRUSTING, VIOLATED, VIOLATION, Report, Row
 from kvaudit.terminal import finding_shown
 from kvaudit.verdicts import ESSENTIAL
 
@@ -41,7 +41,8 @@ def outcome_of(row: Row, report: Report) -> Outcome:
         return Outcome("skipped", f"{row.obligation} is {row.verdict}: {why}")
     else:
         told = f"{row.obligation} is {row.verdict}: {'; '.join(filter(None, (row.detail, report.cut_short)))}"
-    return Outcome("inconclusive" if report.exit_code == INCONCLUSIVE else "skipped", f"inconclusive: {told}")
+    is_violated = report.exit_code == VIOLATION or any(row.known for row in report.rows)
+    return Outcome("skipped" if is_violated else "inconclusive", f"inconclusive: {told}")
 
 
 def _violation(row: Row, report: Report) -> str:

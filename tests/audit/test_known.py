@@ -134,6 +134,7 @@ def test_a_folder_that_is_not_there_and_a_trace_that_is_none(tmp_path: Path) -> 
 def test_a_shape_knows_no_names() -> None:
     one = shape_of([Allocate("x", (7, 8, 7)), Append("x", 9), Free("x")])
     assert one == shape_of([Allocate("q", (0, 1, 0)), Append("q", 2), Free("q")])
-    assert one != shape_of([Allocate("q", (0, 1, 1)), Append("q", 2), Free("q")])
+    assert one != shape_of([Allocate("q", (0, 1)), Append("q", 2), Free("q")])
+    assert one != shape_of([Allocate("q", (0, 1, 1)), Append("q", 2), Free("p")])
     assert one != shape_of([Allocate("q", (0, 1, 0)), Append("q", 2)])
     assert not Groups().is_muted("K1")
