@@ -75,18 +75,22 @@ def read_known(folder: Path, target: str) -> list[Known]:
 class _OfObligation:
     """What is remembered of one obligation's failures."""
 
-    new: int = 0  # groups that were not known before
+    groups: set[Key] = field(default_factory=set)
     repeats: int = 0  # failures in a row that were of a group that is there
     uncounted: int = 0  # failures that are in no group: they were not made small, or are of too many shapes
 
     @property
     def is_full(self) -> bool:
-        return self.new >= _SHAPES_PER_OBLIGATION
+        return len(self.groups) >= _SHAPES_PER_OBLIGATION
 
 
 @dataclass
 class Groups:
-    """The failures of an audit. known: the groups that were known before, each with its trace."""
+    """The failures of an audit. known: the groups that were known before, each with its trace.
+
+    Of each obligation three shapes are told apart, known ones included. So an obligation of which three are known
+    brings no news, and what it breaks costs no time.
+    """
 
     known: dict[Key, str] = field(default_factory=dict)
     failures: dict[Key, Failure] = field(default_factory=dict)
@@ -106,17 +110,19 @@ class Groups:
         """Put failures that were made small into their group; True if it is a group that was not there."""
         key = key or key_of(failure)
         of = self._of(key.obligation)
-        if key in self.failures:
-            of.repeats += times
-        elif key not in self.known and of.is_full:
+        if key not in of.groups and key not in self.known and of.is_full:
             of.uncounted += times
             return False
-        else:
-            self.failures[key] = failure
-            of.new += key not in self.known
-            of.repeats = 0
+        of.repeats = of.repeats + times if key in of.groups else 0
+        of.groups.add(key)
+        self.failures.setdefault(key, failure)
         self.counts[key] += times
         return self.counts[key] == times
+
+    def expect(self, keys: Iterable[Key]) -> None:
+        """Groups that others have found: they count among the shapes."""
+        for key in keys:
+            self._of(key.obligation).groups.add(key)
 
     @property
     def in_order(self) -> list[Key]:

@@ -205,6 +205,7 @@ class Audit:
             self._profile.name,
             self._options.seed,
             self._groups.known,
+            list(self._groups.failures),
             self._options.stop_at_first,
             str(Path.cwd()),
         )

@@ -177,7 +177,7 @@ def test_a_target_that_does_not_start_there(tmp_path: Path, cluster: LocalCluste
     spec = TargetSpec(f"{tmp_path / 'missing.py'}:BlockManager")
     for where in ({"processes": 2}, {"cluster": cluster.scheduler_address}):
         with pytest.raises(TargetError, match="could not be imported: ImportError: no such library"):
-            audited(spec, **where)
+            audited(spec, None, **where)
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense://x", "127.0.0.1:notaport"])

@@ -29,14 +29,15 @@ _HYPOTHESIS_STEPS, _FIRST_SWARM_STEPS, _LARGEST_SWARM_STEPS = 4_000, 5_000, 20_0
 class Job(msgspec.Struct, frozen=True):
     """What the shards of an audit have in common.
 
-    seed: of the run. known: the groups that were known before. root: the folder from which the target is started.
-    kvaudit: the version, which must be that of the workers.
+    seed: of the run. known: the groups that were known before it. found: those that it has found by now. root: the
+    folder from which the target is started. kvaudit: the version, which must be that of the workers.
     """
 
     spec: TargetSpec
     profile: str
     seed: int
     known: dict[Key, str]
+    found: list[Key]
     stop_at_first: bool
     root: str
     kvaudit: str = __version__
@@ -110,7 +111,8 @@ def run_shard(job: Job, shard: Shard) -> Result:
 
 
 def _run(job: Job, shard: Shard, target: Target) -> Result:
-    groups = Groups(dict(job.known))
+    groups = Groups(job.known)
+    groups.expect(job.found)
     subject = Subject(target, job.spec, profile_named(job.profile), None)
     session = Session(subject, Limits(shard.max_steps, shard.max_time_s, job.stop_at_first), groups)
     cut_short = ""
