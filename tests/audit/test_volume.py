@@ -39,14 +39,9 @@ def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with started_cluster(3) as started:
-        yield started
-
-
-def started_cluster(workers: int) -> Any:
-    """A scheduler and worker processes."""
     start: Any = LocalCluster
-    return start(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL)
+    with start(n_workers=3, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL) as started:
+        yield started
 
 
 def audited(spec: TargetSpec, kill: Callable[[], None] | None = None, **options: Any) -> Report:
@@ -187,9 +182,16 @@ def test_no_cluster_is_there(address: str, monkeypatch: pytest.MonkeyPatch) -> N
         audited(TargetSpec("kvblocks"), cluster=address)
 
 
-def test_a_cluster_has_no_workers() -> None:
-    with started_cluster(0) as empty, pytest.raises(UsageError, match="has no workers: start some with"):
-        audited(TargetSpec("kvblocks"), cluster=empty.scheduler_address)
+def test_a_cluster_has_no_workers(cluster: LocalCluster) -> None:
+    there: Any = cluster
+    there.scale(0)
+    wait_until(lambda: not there.scheduler_info["workers"])
+    try:
+        with pytest.raises(UsageError, match="has no workers: start some with"):
+            audited(TargetSpec("kvblocks"), cluster=cluster.scheduler_address)
+    finally:
+        there.scale(3)
+        there.wait_for_workers(3)
 
 
 def test_one_of_the_two(tmp_path: Path) -> None:
