@@ -294,9 +294,10 @@ def as_state(observation: Any) -> State:
     else:
         given = [getattr(observation, name, None) for name in _NAMES]
     values: list[Any] = []
+    add = values.append
     try:
         for value, copied in zip(given, _COPIES, strict=True):
-            values.append(None if value is None else copied(value))
+            add(None if value is None else copied(value))
     except (TypeError, AttributeError, ValueError):
         at = len(values)
         raise TargetError(

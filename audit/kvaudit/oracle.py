@@ -19,7 +19,7 @@ from kvaudit.breach import SEVERITY, Breach
 from kvaudit.caller import Caller
 from kvaudit.choices import block_list
 from kvaudit.concerned import blocks_of_slots, differing, handled, room, table_of, unequal
-from kvaudit.observation import Keys, agrees, as_ledger, check_sense
+from kvaudit.observation import Agreed, Keys, agrees, as_ledger, check_sense
 from kvaudit.profiles import Profile
 from kvaudit.protocol import (
     Allocate,
@@ -87,7 +87,7 @@ class Oracle:
         self._capabilities = capabilities
         self._caller = Caller(pool)
         self._keys = Keys()
-        self._agreed: tuple[Ledger | None, State] = None, State()  # those that were compared last
+        self._agreed: Agreed | None = None  # after the last operation
         self._program: list[Operation] = []
         self._turn = 0
 
@@ -248,15 +248,15 @@ class Oracle:
 
     def _agrees(self, state: State) -> bool:
         """Whether the state is as is due; where nothing was to change, whether it is as it was."""
-        ledger = self.ledger
+        ledger, agreed = self.ledger, self._agreed
         try:
-            if self._agreed[0] is ledger and self._agreed[1] == state:
+            if agreed is not None and agreed[1] is ledger and agreed[0] == state:
                 return True
-            if not agrees(state, ledger, self._keys, self._variants):
+            if not agrees(state, ledger, self._keys, self._variants, agreed):
                 return False
         except (TypeError, ValueError):  # what cannot even be compared makes no sense
             return False
-        self._agreed = ledger, state
+        self._agreed = state, ledger
         return True
 
     def _reads(self, outcomes: Sequence[Outcome], breaches: list[Breach]) -> None:
