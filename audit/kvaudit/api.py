@@ -220,7 +220,10 @@ class ApiTarget:
         return Observed(
             num_free_blocks=_plain(free() if callable(free) else free),
             tables=tables,
-            cached={seq: _plain(num_cached_tokens(seq)) for seq in self._live},
+            cached={
+                seq: count if type(count := num_cached_tokens(seq)) is int and 0 <= count <= _MOST else _plain(count)
+                for seq in self._live
+            },
             state=as_state(manager.observe()) if "observe" in offers else None,
         )
 

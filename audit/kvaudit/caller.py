@@ -19,6 +19,15 @@ _MOST_KNOWN = 50_000
 _known: dict[tuple[Identity | None, int], Identity] = {}
 """What `identity` said of a prefix and one more token. The prompts of one pool repeat those of the pools before."""
 
+_kept: set[Identity] = set()
+"""Identities of blocks, which would be forgotten with each pool, and made anew for the next."""
+
+
+def keep(registered: Sequence[tuple[int, Identity]]) -> None:
+    """Keep the identities of these blocks for the pools that follow."""
+    for _, h in registered:
+        _kept.add(h)
+
 
 class Caller:
     """The tables, prefixes and memory of the live sequences of one pool.
@@ -28,8 +37,9 @@ class Caller:
     """
 
     def __init__(self, pool: Pool) -> None:
-        if len(_known) > _MOST_KNOWN:
+        if len(_known) + len(_kept) > _MOST_KNOWN:
             _known.clear()
+            _kept.clear()
         self._size = pool.block_size
         self._memory = ShadowMemory(pool.block_size)
         self._prefixes: dict[str, list[Identity]] = {}

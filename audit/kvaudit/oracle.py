@@ -16,7 +16,7 @@ import msgspec
 
 from kvaudit import words
 from kvaudit.breach import SEVERITY, Breach
-from kvaudit.caller import Caller
+from kvaudit.caller import Caller, keep
 from kvaudit.choices import block_list
 from kvaudit.concerned import blocks_of_slots, differing, handled, room, table_of, unequal
 from kvaudit.observation import Agreed, Keys, agrees, as_ledger, check_sense
@@ -133,6 +133,7 @@ class Oracle:
         refused, step, breaches = rule(before, operation, answer, cached, self._variants, self._caller)
         if step is not None:
             self.ledger = step.after
+            keep(step.change.registered)
         if not isinstance(answer, Raised):
             self._look(operation, outcomes, before, refused, step, breaches)
         free = outcomes[-1].num_free_blocks if isinstance(outcomes[-1], Observed) else None
