@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import msgspec
 
@@ -17,7 +16,7 @@ from kvaudit.protocol import Allocate, Free, Mutation, Observe, Operation, Outco
 from kvaudit.targets import Target
 
 
-class Played(NamedTuple):
+class Played(msgspec.Struct, frozen=True):
     """An operation and what came of it."""
 
     operation: Mutation

@@ -190,8 +190,9 @@ class Oracle:
     ) -> None:
         after = self.ledger
         free = seen.num_free_blocks
-        if "num_free_blocks" in self._capabilities:
-            for breach in wrong_free_count(op, refused, after.num_free_blocks, free):
+        due_free = after.num_free_blocks
+        if "num_free_blocks" in self._capabilities and (type(free) is not int or free != due_free):
+            for breach in wrong_free_count(op, refused, due_free, free):
                 blocks = handled(op, before, step.change if step is not None else _NO_CHANGE)
                 breaches.append(breach._replace(blocks=blocks))
         if seen.state is not None and seen.tables == seen.state.tables and seen.cached == seen.state.cached:
