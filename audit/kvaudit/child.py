@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from kvaudit.errors import BrokenProtocol, TargetError
 from kvaudit.printable import without_controls
+from kvaudit.termination import end_group, ends_with_us
 
 _MAX_LINE_BYTES = 64 * 2**20
 _CHUNK_BYTES = 1 << 16
@@ -24,15 +25,6 @@ _STDERR_LINES = 20
 _GRACE_S = 2.0
 _SHOWN = 500
 """Characters of a line that a message shows."""
-
-
-_running: set[Child] = set()
-
-
-def end_all() -> None:
-    """End every child of this process, from whatever thread: for one that is about to end itself."""
-    for child in list(_running):
-        child.kill()
 
 
 class Child:
@@ -59,8 +51,8 @@ class Child:
             )
         except OSError as error:
             raise TargetError(f"{label} could not be started: {_reason(command[0], error)}") from None
+        ends_with_us(self._process.pid)
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
-        _running.add(self)
         self._stdin, self._stdout, self._stderr_fd = (stream.fileno() for stream in streams if stream is not None)
         self._selector = selectors.DefaultSelector()
         for fd in (self._stdin, self._stdout, self._stderr_fd):
@@ -118,19 +110,13 @@ class Child:
 
     def end(self) -> None:
         """End it and its children, whatever they do. Safe to call twice."""
-        self.kill()
+        end_group(self._process.pid)
         self._process.wait()
-        _running.discard(self)
         self._selector.close()
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
-
-    def kill(self) -> None:
-        """Have it and its children ended, without waiting for that."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
 
     def broken(self, what: str, *lines: str) -> BrokenProtocol:
         """An error that says what it did, with its exit status and the end of its standard error."""

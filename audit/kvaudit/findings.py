@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from kvaudit.snapshots import due_after, of_ledger, of_observed
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.trace import FORMAT, Origin, TraceHeader, TraceLine, keep_trace
 from kvaudit.transcript import transcript
-from kvspec.obligations import OBLIGATIONS
+from kvspec.obligations import LEDGER, OBLIGATIONS
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,21 @@ def _keep_beside(folder: Path, finding: Finding, subject: Subject, failure: Fail
     """Write the finding as a test and as a page beside its trace, or what can be written: it is shown all the same."""
     from kvaudit.pictures.page import FILE, page  # jinja2 is loaded only where something is found
 
-    profile, hidden = subject.profile.name, not any(line.differs for line in failure.lines)
+    profile = subject.profile.name
+    # What was found by a target that does not offer all shows from outside, even if no answer differs.
+    shows = bool(unseen(finding.obligation, subject.target.capabilities))
+    hidden = not shows and not any(line.differs for line in failure.lines)
     with contextlib.suppress(OSError):
         test = repro_file(finding, failure.program, subject.spec, profile, folder, hidden=hidden)
         (folder / NAME).write_text(test, encoding="utf-8")
         (folder / FILE).write_text(page(finding), encoding="utf-8")
+
+
+def unseen(obligation: str, capabilities: Collection[str]) -> list[str]:
+    """What the target would have to offer for a violation of the obligation to be seen in full, and does not."""
+    offered = {*capabilities, *([LEDGER] if "observe" in capabilities else [])}
+    needs = OBLIGATIONS[obligation].needs if obligation in OBLIGATIONS else frozenset()
+    return ["observe()" if need == LEDGER else f"{need}()" for need in sorted(needs - offered)]
 
 
 def finding_again(execution: Execution, trace: Path, repeat: Sequence[str]) -> Finding:

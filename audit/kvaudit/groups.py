@@ -62,7 +62,7 @@ def read_known(folder: Path, target: str) -> list[Known]:
     if not folder.is_dir():
         raise UsageError(f"--known {folder}: there is no such folder; it is to hold failures as a run saves them")
     found: dict[Key, Known] = {}
-    for path in sorted(folder.glob("*/trace.jsonl")):
+    for path in filter(Path.is_file, sorted(folder.glob("*/trace.jsonl"))):  # a pipe would not end
         header, lines = read_lines(path)
         if header.target == target and header.obligation:
             program = tuple(line.operation for line in lines)

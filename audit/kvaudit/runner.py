@@ -17,13 +17,12 @@ from kvaudit import __version__
 from kvaudit.breach import gravest
 from kvaudit.errors import UsageError
 from kvaudit.execution import Execution
-from kvaudit.findings import Failure, Subject, failure_of, keep, kept_at
+from kvaudit.findings import Failure, Subject, failure_of, keep, kept_at, unseen
 from kvaudit.goals import goals_of
 from kvaudit.groups import Groups, Key, Known, key_of, read_known, shape_of
 from kvaudit.interrupt import Interrupt
 from kvaudit.misuse import Accepted, try_misuse
 from kvaudit.profiles import Profile
-from kvaudit.replay import unseen
 from kvaudit.report import (
     CONFORMS,
     FAILING,
@@ -171,6 +170,8 @@ class Audit:
         self._session.phase = "saved failures"
         folder = self._options.failures
         for path in sorted(folder.glob("*/trace.jsonl")) if folder is not None else []:
+            if not path.is_file():
+                continue  # a pipe would not end
             try:
                 header, scenario = read_trace(path)
             except UsageError:

@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, Self, TypeVar
 
-from kvaudit.child import end_all
 from kvaudit.errors import TargetError, UsageError
+from kvaudit.termination import end_all_groups
 from kvaudit.words import count
 
 T = TypeVar("T")
@@ -131,7 +131,7 @@ def _end_with(lifeline: Connection) -> None:
     """Nothing is ever sent: the other end is closed, or its process has ended."""
     with contextlib.suppress(EOFError, OSError):
         lifeline.recv()
-    end_all()
+    end_all_groups()
     os._exit(0)
 
 
