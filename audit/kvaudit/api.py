@@ -125,23 +125,18 @@ class ApiTarget:
     def run(self, program: Sequence[Operation]) -> list[Outcome]:
         """Execute the operations to the end, and answer one outcome for each. A hang ends the program early."""
         outcomes: list[Outcome] = []
-        execute = self.execute
         try:
             with self._limit:
-                for operation in program:
-                    outcomes.append(execute(operation))
+                self._execute(program, outcomes)
         except Hang:
             outcomes.append(Raised(HANG, f"no answer within {self._timeout:g} s", named=False))
         return outcomes
 
     def execute(self, operation: Operation) -> Outcome:
         """Execute one operation, however long it takes."""
-        try:
-            return self._handlers[type(operation)](operation)
-        except (TargetError, Hang, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # sys.exit() included
-            return self.failure(error, operation.args if isinstance(operation, Call) else ())
+        outcomes: list[Outcome] = []
+        self._execute((operation,), outcomes)
+        return outcomes[0]
 
     def misuse(self, call: Call) -> Outcome:
         """As `execute`, but of an exception only its class is said: a search makes millions of such calls."""
@@ -186,6 +181,16 @@ class ApiTarget:
             self._is_refusal[kind] = any(cls.__name__ in self._refusals for cls in kind.__mro__)
         return self._is_refusal[kind]
 
+    def _execute(self, program: Sequence[Operation], outcomes: list[Outcome]) -> None:
+        handlers = self._handlers
+        for operation in program:
+            try:
+                outcomes.append(handlers[type(operation)](operation))
+            except (TargetError, Hang, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # sys.exit() included
+                outcomes.append(self.failure(error, operation.args if isinstance(operation, Call) else ()))
+
     def _allocate(self, operation: Allocate) -> Outcome:
         tokens = list(operation.tokens)
         self._lists.append(tokens)
@@ -214,17 +219,21 @@ class ApiTarget:
         tables: dict[str, Any] | None = None
         if "block_table" in offers:
             tables = {}
+            block_table, lists = manager.block_table, self._lists
             for seq in self._live:
-                table = manager.block_table(seq)
+                table = block_table(seq)
                 if isinstance(table, list):
-                    self._lists.append(table)
-                plain = _plain(table)
-                tables[seq] = tuple(plain) if type(plain) is list else plain
+                    lists.append(table)
+                tables[seq] = _plain_table(table)
         free = manager.num_free_blocks
+        num_cached_tokens = manager.num_cached_tokens
         return Observed(
             num_free_blocks=_plain(free() if callable(free) else free),
             tables=tables,
-            cached={seq: _plain(manager.num_cached_tokens(seq)) for seq in self._live},
+            cached={
+                seq: count if type(count := num_cached_tokens(seq)) is int and 0 <= count <= _MOST else _plain(count)
+                for seq in self._live
+            },
             state=as_state(manager.observe()) if "observe" in offers else None,
         )
 
@@ -268,6 +277,18 @@ def _plain(value: Any) -> Any:
     return printable(repr(value))
 
 
+def _plain_table(value: Any) -> Any:
+    """`_plain`, but of a list a tuple."""
+    if type(value) is list:
+        for number in value:
+            if type(number) is not int or not 0 <= number <= _MOST:
+                break
+        else:
+            return tuple(value)
+    plain = _plain(value)
+    return tuple(plain) if type(plain) is list else plain
+
+
 def _said(error: BaseException) -> str:
     """The message of an exception, whatever it is made of."""
     try:
@@ -284,16 +305,20 @@ def as_state(observation: Any) -> State:
 
     Raises TargetError if it is neither or holds nonsense.
     """
-    is_mapping = isinstance(observation, Mapping)
+    given: list[Any]
+    if isinstance(observation, Mapping):
+        given = [observation.get(name) for name in _NAMES]
+    else:
+        given = [getattr(observation, name, None) for name in _NAMES]
     values: list[Any] = []
-    value = None
+    add = values.append
     try:
-        for name, copied in _COPIED:
-            value = observation.get(name) if is_mapping else getattr(observation, name, None)
-            values.append(None if value is None else copied(value))
+        for value, copied in zip(given, _COPIES, strict=True):
+            add(None if value is None else copied(value))
     except (TypeError, AttributeError, ValueError):
+        at = len(values)
         raise TargetError(
-            f"observe() gives {value!r:.80} for {_NAMES[len(values)]!r}: it is to be a mapping, or an object with "
+            f"observe() gives {given[at]!r:.80} for {_NAMES[at]!r}: it is to be a mapping, or an object with "
             f"attributes, of {', '.join(_NAMES)}. Leave out what cannot be seen, or run with --black-box."
         ) from None
     state = State(*values)
@@ -329,7 +354,15 @@ def _number_of_each(value: Any) -> dict[Any, Any]:
 
 
 def _numbers_of_each(value: Any) -> dict[Any, tuple[Any, ...]]:
-    return {seq: _numbers(items) for seq, items in value.items()}
+    copies = {}
+    for seq, items in value.items():
+        numbers = tuple(items)
+        for number in numbers:
+            if type(number) is not int:
+                numbers = tuple(_number(item) for item in numbers)
+                break
+        copies[seq] = numbers
+    return copies
 
 
 def _keys_of_each(value: Any) -> dict[Any, tuple[Any, ...]]:
@@ -349,7 +382,7 @@ _COPIED: tuple[tuple[str, Callable[[Any], Any]], ...] = (
 )
 """The structures of an observation, each with how it is copied: it may be the manager's own."""
 
-_NAMES = tuple(name for name, _ in _COPIED)
+_NAMES, _COPIES = zip(*_COPIED, strict=True)
 
 
 def _failing(items: Sequence[Any], at: int) -> Iterator[Any]:

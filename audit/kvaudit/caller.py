@@ -15,6 +15,19 @@ from kvspec.identity import Identity, identity
 from kvspec.ledger import Ledger, SeqId
 from kvspec.memory import ShadowMemory
 
+_MOST_KNOWN = 50_000
+_known: dict[tuple[Identity | None, int], Identity] = {}
+"""What `identity` said of a prefix and one more token. The prompts of one pool repeat those of the pools before."""
+
+_kept: set[Identity] = set()
+"""Identities of blocks, which would be forgotten with each pool, and made anew for the next."""
+
+
+def keep(registered: Sequence[tuple[int, Identity]]) -> None:
+    """Keep the identities of these blocks for the pools that follow."""
+    for _, h in registered:
+        _kept.add(h)
+
 
 class Caller:
     """The tables, prefixes and memory of the live sequences of one pool.
@@ -24,12 +37,14 @@ class Caller:
     """
 
     def __init__(self, pool: Pool) -> None:
+        if len(_known) + len(_kept) > _MOST_KNOWN:
+            _known.clear()
+            _kept.clear()
         self._size = pool.block_size
         self._memory = ShadowMemory(pool.block_size)
         self._prefixes: dict[SeqId, list[Identity]] = {}
         self._tables: dict[SeqId, list[int]] = {}
         self._suspects: set[SeqId] = set()
-        self._known: dict[tuple[Identity | None, int], Identity] = {}
 
     def resume(self, ledger: Ledger, blocks: Collection[int]) -> None:
         """Take up where others have been at work: who reads these blocks, and what they hold. O(tokens).
@@ -110,9 +125,9 @@ class Caller:
         """`kvspec.memory.prefixes_of`, remembering what it said: prompts repeat each other all the time."""
         prefixes: list[Identity] = []
         for token in tokens:
-            prefix = self._known.get((after, token))
+            prefix = _known.get((after, token))
             if prefix is None:
-                prefix = self._known[after, token] = identity(after, (token,))
+                prefix = _known[after, token] = identity(after, (token,))
             prefixes.append(prefix)
             after = prefix
         return prefixes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+
+import msgspec
 
 from kvaudit import words
 from kvaudit.breach import Breach
@@ -15,7 +16,7 @@ from kvaudit.protocol import Allocate, Free, Mutation, Observe, Operation, Outco
 from kvaudit.targets import Target
 
 
-class Played(NamedTuple):
+class Played(msgspec.Struct, frozen=True):
     """An operation and what came of it."""
 
     operation: Mutation
@@ -98,7 +99,7 @@ class Execution:
         told = words.outcomes_differ(*difference)
         detail = f"without reads and overwritten lists in between, or with them: {told}"
         blocks = tuple(dict.fromkeys(b for breach in judgement.breaches for b in breach.blocks))
-        return judgement._replace(breaches=(Breach("O11", detail, blocks),))
+        return msgspec.structs.replace(judgement, breaches=(Breach("O11", detail, blocks),))
 
     def give_all_back(self) -> None:
         """Free every live sequence, and then fill the whole pool once: nothing may have leaked."""

@@ -15,11 +15,12 @@ from kvaudit import words
 from kvaudit.breach import SEVERITY, Breach, gravest, gravity
 from kvaudit.execution import Execution, Played
 from kvaudit.profiles import Profile
+from kvaudit.protocol import Program
 from kvaudit.report import Finding, StepShown
 from kvaudit.repro_file import NAME, repro_file
 from kvaudit.snapshots import due_after, of_ledger, of_observed
 from kvaudit.targets import Target, TargetSpec
-from kvaudit.trace import FORMAT, TraceHeader, keep_trace
+from kvaudit.trace import FORMAT, Origin, TraceHeader, TraceLine, keep_trace
 from kvaudit.transcript import transcript
 from kvspec.obligations import LEDGER, OBLIGATIONS
 
@@ -39,32 +40,70 @@ class Subject:
         return self.spec.flags() + profile
 
 
-def finding_of(subject: Subject, execution: Execution, instead: Sequence[str]) -> Finding:
-    """The finding of an execution that ends with a breach. `instead`: the command that repeats it without a trace."""
-    name = _name(execution.breaches, execution)
-    main = gravest(execution.breaches).obligation
+class Failure(msgspec.Struct, frozen=True):
+    """An execution that ended with a breach, as it can be kept and sent: the finding, and the lines of its trace."""
+
+    finding: Finding
+    header: TraceHeader
+    lines: list[TraceLine]
+
+    @property
+    def program(self) -> Program:
+        """The operations, of which the last one broke an obligation."""
+        return tuple(line.operation for line in self.lines)
+
+
+def failure_of(subject: Subject, execution: Execution, origin: Origin | None, *notes: str) -> Failure:
+    """The failure of an execution that ends with a breach. notes: what is said beside what is wrong."""
     lines = transcript(execution)
+    main = gravest(execution.breaches).obligation
     spec = subject.spec
     header = TraceHeader(
-        FORMAT, execution.pool, spec.text, subject.profile.name, main, len(lines), refusals=spec.refusals
+        FORMAT,
+        execution.pool,
+        spec.text,
+        subject.profile.name,
+        main,
+        len(lines),
+        refusals=spec.refusals,
+        origin=origin,
     )
-    trace = keep_trace(subject.failures, name, header, lines)
-    repeat = ["kvaudit", "replay", str(trace), *subject.flags()] if trace is not None else instead
-    finding = _finding(execution, execution.breaches, list(map(shown, execution.played)), trace, repeat)
-    if trace is not None:
-        # What was found by a target that does not offer all shows from outside, even if no answer differs.
-        hidden = not unseen(main, subject.target.capabilities) and not any(line.differs for line in lines)
-        _keep_beside(trace.parent, finding, subject, execution, hidden=hidden)
+    finding = _finding(execution, execution.breaches, list(map(shown, execution.played)), None, [])
+    return Failure(msgspec.structs.replace(finding, details=[*finding.details, *notes]), header, lines)
+
+
+def keep(subject: Subject, failure: Failure, instead: Sequence[str]) -> Finding:
+    """Keep a failure as a trace, a test and a page; where none are kept, `instead` is the command that repeats it."""
+    trace = keep_trace(subject.failures, failure.finding.id, failure.header, failure.lines)
+    if trace is None:
+        return msgspec.structs.replace(failure.finding, reproduce=shlex.join(instead))
+    finding = kept_at(subject, failure, trace)
+    _keep_beside(trace.parent, finding, subject, failure)
     return finding
 
 
-def _keep_beside(folder: Path, finding: Finding, subject: Subject, execution: Execution, *, hidden: bool) -> None:
+def kept_at(subject: Subject, failure: Failure, trace: Path) -> Finding:
+    """The finding of a failure whose trace is there."""
+    repeat = ["kvaudit", "replay", str(trace), *subject.flags()]
+    return msgspec.structs.replace(failure.finding, trace=str(trace), reproduce=shlex.join(repeat))
+
+
+def finding_of(subject: Subject, execution: Execution, origin: Origin, instead: Sequence[str]) -> Finding:
+    """The finding of an execution that ends with a breach, kept."""
+    return keep(subject, failure_of(subject, execution, origin), instead)
+
+
+def _keep_beside(folder: Path, finding: Finding, subject: Subject, failure: Failure) -> None:
     """Write the finding as a test and as a page beside its trace, or what can be written: it is shown all the same."""
     from kvaudit.pictures.page import FILE, page  # jinja2 is loaded only where something is found
 
-    program, profile = execution.scenario.program, subject.profile.name
+    profile = subject.profile.name
+    # What was found by a target that does not offer all shows from outside, even if no answer differs.
+    hidden = not unseen(finding.obligation, subject.target.capabilities) and not any(
+        line.differs for line in failure.lines
+    )
     with contextlib.suppress(OSError):
-        test = repro_file(finding, program, subject.spec, profile, folder, hidden=hidden)
+        test = repro_file(finding, failure.program, subject.spec, profile, folder, hidden=hidden)
         (folder / NAME).write_text(test, encoding="utf-8")
         (folder / FILE).write_text(page(finding), encoding="utf-8")
 

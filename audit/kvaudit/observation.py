@@ -86,16 +86,38 @@ def _key_of_block(block: int, h: Identity, state: State, due: Ledger) -> Any:
     return next((key for key, mapped in (state.hash_to_block or {}).items() if mapped == block), None)
 
 
-def agrees(state: State, due: Ledger, keys: Keys, variants: Variants) -> bool:
-    """Whether everything that can be seen is as the ledger has it, as far as the variants lay it down."""
+Agreed = tuple[State, Ledger]
+"""What was seen and what was due, when these were compared and agreed."""
+
+
+def agrees(state: State, due: Ledger, keys: Keys, variants: Variants, before: Agreed | None = None) -> bool:
+    """Whether everything that can be seen is as the ledger has it, as far as the variants lay it down.
+
+    before: of the same pool, after an earlier operation.
+    """
     return (
         _is_free_list(state.free, due, variants)
         and (state.evictable is None or state.evictable == due.evictable)
         and (state.ref is None or state.ref == due.ref)
-        and (state.block_hash is None or state.block_hash == keys.of_all(due.block_hash))
-        and _is_mapping(state, due, keys, variants)
+        and ((before is not None and _is_as_it_was(state, due, before)) or _are_keyed(state, due, keys, variants))
         and _are_records(state, due, keys)
     )
+
+
+def _is_as_it_was(state: State, due: Ledger, before: Agreed) -> bool:
+    """Whether neither side has changed what carries keys: then they agree again, and no key need be looked up."""
+    seen, was = before
+    return (
+        state.block_hash == seen.block_hash
+        and due.block_hash == was.block_hash
+        and state.hash_to_block == seen.hash_to_block
+        and due.hash_to_block == was.hash_to_block
+    )
+
+
+def _are_keyed(state: State, due: Ledger, keys: Keys, variants: Variants) -> bool:
+    is_hash = state.block_hash is None or state.block_hash == keys.of_all(due.block_hash)
+    return is_hash and _is_mapping(state, due, keys, variants)
 
 
 def _is_free_list(free: tuple[int, ...] | None, due: Ledger, variants: Variants) -> bool:

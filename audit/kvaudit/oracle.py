@@ -10,16 +10,16 @@ shadow memory follows nothing but the target's own answers (`kvaudit.caller`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from kvaudit import words
 from kvaudit.breach import SEVERITY, Breach
-from kvaudit.caller import Caller
+from kvaudit.caller import Caller, keep
 from kvaudit.choices import block_list
 from kvaudit.concerned import blocks_of_slots, differing, handled, room, table_of, unequal
-from kvaudit.observation import Keys, agrees, as_ledger, check_sense
+from kvaudit.observation import Agreed, Keys, agrees, as_ledger, check_sense
 from kvaudit.profiles import Profile
 from kvaudit.protocol import (
     Allocate,
@@ -49,7 +49,7 @@ _NO_CHANGE = Change()
 _SCRIBBLE, _OBSERVE = Scribble(), Observe()
 
 
-class Judgement(NamedTuple):
+class Judgement(msgspec.Struct, frozen=True):
     """What one operation came to.
 
     answer: the target's. cached: the number of cached tokens that it gave for a new sequence. refused: the
@@ -87,7 +87,7 @@ class Oracle:
         self._capabilities = capabilities
         self._caller = Caller(pool)
         self._keys = Keys()
-        self._agreed: tuple[Ledger | None, State] = None, State()  # those that were compared last
+        self._agreed: Agreed | None = None  # after the last operation
         self._program: list[Operation] = []
         self._turn = 0
 
@@ -102,10 +102,12 @@ class Oracle:
     def _probes(self, operation: Mutation) -> list[Operation]:
         """`slot` of one token and `can_allocate` of one length, others at every step."""
         probes: list[Operation] = []
-        if "slot" in self._capabilities:
+        sequences = self.ledger.sequences
+        if sequences and "slot" in self._capabilities:
             # Only sequences and tokens that are there whatever comes of the operation.
-            sequences = self.ledger.sequences
-            sure = [seq for seq in sequences if seq != operation.seq or type(operation) is Append]
+            sure = list(sequences)
+            if type(operation) is Free:
+                sure.remove(operation.seq)
             if sure:
                 seq = sure[self._turn % len(sure)]
                 probes.append(Slot(str(seq), self._turn % len(sequences[seq].tokens)))
@@ -131,6 +133,7 @@ class Oracle:
         refused, step, breaches = rule(before, operation, answer, cached, self._variants, self._caller)
         if step is not None:
             self.ledger = step.after
+            keep(step.change.registered)
         if not isinstance(answer, Raised):
             self._look(operation, outcomes, before, refused, step, breaches)
         free = outcomes[-1].num_free_blocks if isinstance(outcomes[-1], Observed) else None
@@ -187,8 +190,9 @@ class Oracle:
     ) -> None:
         after = self.ledger
         free = seen.num_free_blocks
-        if "num_free_blocks" in self._capabilities:
-            for breach in wrong_free_count(op, refused, after.num_free_blocks, free):
+        due_free = after.num_free_blocks
+        if "num_free_blocks" in self._capabilities and (type(free) is not int or free != due_free):
+            for breach in wrong_free_count(op, refused, due_free, free):
                 blocks = handled(op, before, step.change if step is not None else _NO_CHANGE)
                 breaches.append(breach._replace(blocks=blocks))
         if seen.state is not None and seen.tables == seen.state.tables and seen.cached == seen.state.cached:
@@ -246,33 +250,31 @@ class Oracle:
 
     def _agrees(self, state: State) -> bool:
         """Whether the state is as is due; where nothing was to change, whether it is as it was."""
-        ledger = self.ledger
+        ledger, agreed = self.ledger, self._agreed
         try:
-            if self._agreed[0] is ledger and self._agreed[1] == state:
+            if agreed is not None and agreed[1] is ledger and agreed[0] == state:
                 return True
-            if not agrees(state, ledger, self._keys, self._variants):
+            if not agrees(state, ledger, self._keys, self._variants, agreed):
                 return False
         except (TypeError, ValueError):  # what cannot even be compared makes no sense
             return False
-        self._agreed = ledger, state
+        self._agreed = state, ledger
         return True
 
     def _reads(self, outcomes: Sequence[Outcome], breaches: list[Breach]) -> None:
-        program = self._program
-        for i in range(2, len(program) - 1):
-            read, outcome = program[i], outcomes[i]
+        for read, outcome in zip(self._program[2:-1], outcomes[2:-1], strict=True):
             if not isinstance(outcome, Returned):
                 blocks = table_of(self.ledger, read.seq) if isinstance(read, Slot) else room(self.ledger)
                 breaches.append(Breach("O2", words.unexpected(outcome), blocks))
                 continue
             answer = outcome.value
-            if isinstance(read, Slot):
+            if type(read) is Slot:
                 due = operations.slot(self.ledger, read.seq, read.pos)
                 if type(answer) is not int or answer != due:
                     what = f"slot({read.seq!r}, {read.pos}) is to be {due}, not {words.short(answer)}"
                     blocks = blocks_of_slots(self.ledger.block_size, self.ledger.num_blocks, due, answer)
                     breaches.append(Breach("O5", what, blocks))
-            elif isinstance(read, CanAllocate):
+            elif type(read) is CanAllocate:
                 fits = operations.can_allocate(self.ledger, read.num_tokens)
                 if not isinstance(answer, int) or answer != fits:
                     free = words.count(self.ledger.num_free_blocks, "block")

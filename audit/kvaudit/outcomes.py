@@ -23,10 +23,12 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(row: Row, report: Report) -> Outcome:
-    """Only what holds has passed; what cannot be seen is skipped.
+    """Only what holds has passed; what cannot be seen is skipped, and what is known to be violated.
 
     Where something is violated, what was not reached is skipped, too: the violation is why, and it fails.
     """
+    if row.known:
+        return Outcome("skipped", f"{row.obligation} is violated, as is known: {row.detail}")
     if row.verdict == VIOLATED:
         return Outcome("failed", _violation(row, report))
     essential = ESSENTIAL.get(row.obligation)
@@ -39,7 +41,8 @@ def outcome_of(row: Row, report: Report) -> Outcome:
         return Outcome("skipped", f"{row.obligation} is {row.verdict}: {why}")
     else:
         told = f"{row.obligation} is {row.verdict}: {'; '.join(filter(None, (row.detail, report.cut_short)))}"
-    return Outcome("skipped" if report.exit_code == VIOLATION else "inconclusive", f"inconclusive: {told}")
+    is_violated = report.exit_code == VIOLATION or any(row.known for row in report.rows)
+    return Outcome("skipped" if is_violated else "inconclusive", f"inconclusive: {told}")
 
 
 def _violation(row: Row, report: Report) -> str:

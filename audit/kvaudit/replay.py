@@ -37,7 +37,8 @@ def replay(
         highlight=False,
         soft_wrap=True,
     )
-    for number, (operation, judgement) in enumerate(execution.played, start=1):
+    for number, played in enumerate(execution.played, start=1):
+        operation, judgement = played.operation, played.judgement
         expected = f"   (expected: {words.expected(operation, judgement)})" if judgement.breaches else ""
         then = _when_saved(saved[id(operation)], words.came(judgement))
         line = f"{number:3}  {words.clipped(words.call(operation))} -> {words.came(judgement)}{expected}{then}"

@@ -10,14 +10,20 @@ NOT_OBSERVABLE = "not observable"
 NOT_REACHED = "not reached"
 TRUSTING = "trusting"
 
+FAILING, FIXED, UNTOLD = "failing", "fixed", "cannot be told"
+"""What became of a known failure."""
+
 CONFORMS, VIOLATION, USAGE, INCONCLUSIVE = 0, 1, 2, 3
 """Exit codes."""
+
+NOTHING_NEW = "nothing new"
+"""The verdict where all that is violated was known; the exit code is that of CONFORMS."""
 
 VERDICTS = {CONFORMS: "conforms", VIOLATION: "violated", INCONCLUSIVE: "inconclusive"}
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What was audited, and how."""
+    """What was audited, and how. engine: who made the examples. workers: who ran them, if it was not one process."""
 
     target: str
     version: str
@@ -32,6 +38,8 @@ class Header(msgspec.Struct, frozen=True):
     stubs: list[str]
     kvaudit: str
     spec: int
+    engine: str = "both"
+    workers: str = ""
 
 
 class PoolShown(msgspec.Struct, frozen=True):
@@ -68,7 +76,8 @@ class StepShown(msgspec.Struct, frozen=True):
 class Finding(msgspec.Struct, frozen=True):
     """One way in which the target broke an obligation, made small.
 
-    story: what happened, which obligation that breaks, and what production would see; a sentence each.
+    story: what happened, which obligation that breaks, and what production would see; a sentence each. known: a
+    failure of that obligation and shape was known before, and `trace` is that one.
     """
 
     id: str
@@ -84,10 +93,14 @@ class Finding(msgspec.Struct, frozen=True):
     trace: str | None
     reproduce: str
     story: list[str] = []
+    known: bool = False
 
 
 class Row(msgspec.Struct, frozen=True):
-    """The verdict on one obligation. `form`: in which form or variant it was checked, if not in full."""
+    """The verdict on one obligation.
+
+    form: in which form or variant it was checked, if not in full. known: it is violated, and only as is known.
+    """
 
     obligation: str
     title: str
@@ -95,6 +108,15 @@ class Row(msgspec.Struct, frozen=True):
     verdict: str
     form: str
     detail: str
+    known: bool = False
+
+
+class KnownFailure(msgspec.Struct, frozen=True):
+    """A failure that was known before, and what became of it: `failing`, `fixed`, or `cannot be told`."""
+
+    trace: str
+    obligation: str
+    state: str
 
 
 class GoalCount(msgspec.Struct, frozen=True):
@@ -109,7 +131,7 @@ class Report(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-repor
     """Everything that an audit found out.
 
     more: further failures of an obligation, which were not made small. cut_short: why the audit ended before its
-    budget, if it did. reasons: why it is inconclusive, if it is.
+    budget, if it did. reasons: why it is inconclusive, if it is. known: the failures that were known before.
     """
 
     header: Header
@@ -123,6 +145,14 @@ class Report(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-repor
     cut_short: str
     reasons: list[str]
     exit_code: int
+    known: list[KnownFailure] = []
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a word or two."""
+        if self.exit_code == CONFORMS and any(row.verdict == VIOLATED for row in self.rows):
+            return NOTHING_NEW
+        return VERDICTS[self.exit_code]
 
 
 # --- events ------------------------------------------------------------------------------------------------

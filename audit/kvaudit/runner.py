@@ -1,4 +1,4 @@
-"""Runs an audit: saved failures, witnesses, generated examples, misuse; then the verdicts.
+"""Runs an audit: known and saved failures, witnesses, misuse, generated examples; then the verdicts.
 
 What happens is told as a stream of events (`kvaudit.report`); every front end consumes them and nothing else.
 """
@@ -7,26 +7,28 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from kvaudit import __version__
-from kvaudit.breach import SEVERITY, gravest
+from kvaudit.breach import gravest
 from kvaudit.errors import UsageError
-from kvaudit.execution import Execution, Played, Scenario, play
-from kvaudit.findings import Subject, finding_of
+from kvaudit.execution import Execution
+from kvaudit.findings import Failure, Subject, failure_of, keep, kept_at, unseen
 from kvaudit.goals import goals_of
+from kvaudit.groups import Groups, Key, Known, key_of, read_known, shape_of
 from kvaudit.interrupt import Interrupt
 from kvaudit.misuse import Accepted, try_misuse
 from kvaudit.profiles import Profile
-from kvaudit.protocol import Mutation, Pool
 from kvaudit.report import (
     CONFORMS,
+    FAILING,
+    FIXED,
     INCONCLUSIVE,
+    UNTOLD,
     VIOLATED,
     VIOLATION,
     Begun,
@@ -36,16 +38,18 @@ from kvaudit.report import (
     Found,
     GoalCount,
     Header,
+    KnownFailure,
     Progress,
     Report,
 )
-from kvaudit.shrink import MAX_PLAYS, shrink
+from kvaudit.session import BudgetSpent, CutShort, Limits, Session
 from kvaudit.targets import Target, TargetSpec
-from kvaudit.trace import read_trace
-from kvaudit.tracker import Tracker
-from kvaudit.turns import turns
+from kvaudit.trace import Origin, read_trace
 from kvaudit.verdicts import inconclusive, misuse_row, rows
-from kvaudit.workload import Driver, EndExample, Engine
+from kvaudit.volume.dispatch import results
+from kvaudit.volume.shards import Job, Shard, plan
+from kvaudit.volume.workers import Cluster, LocalPool, Workers
+from kvaudit.workload import Engine
 from kvspec import SPEC_VERSION
 
 DEFAULT_MAX_STEPS = 20_000
@@ -54,12 +58,6 @@ INTERRUPTED = "interrupted"
 """Why an audit was cut short that Ctrl-C has ended."""
 
 _PROGRESS_EVERY_S = 0.1
-_SHAPES_PER_OBLIGATION = 3
-_REPEATS_BEFORE_MUTED = 3
-_PATIENCE_WITH_HANGS_S = 30.0
-_DOES_NOT_REPEAT = (
-    "the same program on a fresh pool goes otherwise: state is left over from other pools, or there is chance"
-)
 
 
 @dataclass(frozen=True)
@@ -69,6 +67,8 @@ class Options:
     max_steps: the budget; a step is one allocate, append or free with everything checked. max_time_s: a limit
     in seconds, which makes the run depend on the machine. stop_at_first: end at the first finding. misuse:
     O10 counts for the exit code. failures: where findings are saved, and replayed from. engine: who makes the examples.
+    known: where the failures are that are known already. processes, cluster: who plays the examples, if not this
+    process: so many of this machine, or the Dask cluster at that address.
     """
 
     seed: int = DEFAULT_SEED
@@ -78,39 +78,19 @@ class Options:
     misuse: bool = False
     failures: Path | None = None
     engine: Engine = "both"
+    known: Path | None = None
+    processes: int | None = None
+    cluster: str | None = None
+
+    def workers(self) -> Workers | None:
+        """Who plays the examples; None if it is this process."""
+        if self.cluster is not None:
+            return Cluster(self.cluster)
+        return LocalPool(self.processes) if self.processes is not None else None
 
 
-class _BudgetSpent(BaseException):
-    """Ends a batch. Not an Exception, so that Hypothesis passes it on untouched."""
-
-
-class _CutShort(BaseException):
-    """Ends the audit before its budget; the message says why."""
-
-
-class _Breached(BaseException):
-    """Carries a failing execution out of a batch."""
-
-    def __init__(self, execution: Execution) -> None:
-        self.execution = execution
-
-
-@dataclass
-class _Group:
-    """Findings of one obligation."""
-
-    shapes: dict[tuple[str, ...], Finding] = field(default_factory=dict)
-    counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    repeats: int = 0  # findings in a row that were shrunk to a known shape
-    uncounted: int = 0  # failures since then, no longer shrunk
-
-    @property
-    def is_muted(self) -> bool:
-        return len(self.shapes) >= _SHAPES_PER_OBLIGATION or self.repeats >= _REPEATS_BEFORE_MUTED
-
-
-class Audit(Driver):
-    """One audit of one started target."""
+class Audit:
+    """One audit of one started target. Raises UsageError if the known failures cannot be read."""
 
     def __init__(
         self, target: Target, spec: TargetSpec, profile: Profile, options: Options, emit: Callable[[Event], None]
@@ -121,31 +101,38 @@ class Audit(Driver):
         self._options = options
         self._subject = Subject(target, spec, profile, options.failures)
         self._emit = emit
-        self._goals = {goal.id: 0 for goal in goals_of(profile)}
-        self._groups: dict[str, _Group] = {}
-        self._seen: dict[str, str] = {}
+        self._known = read_known(options.known, spec.text) if options.known is not None else []
+        self._now_known: list[KnownFailure] = []
+        self._groups = Groups({known.key: known.trace for known in self._known})
+        self._findings: dict[Key, Finding] = {}
         self._misuse: tuple[int, list[Accepted]] | None = None
-        self._steps = 0
-        self._executions = 0
-        self._began = self._told = time.monotonic()
-        self._phase = "witnesses"
-        self._execution: Execution | None = None
-        self._tracker = Tracker()
+        self._workers = options.workers()
         self._interrupt = Interrupt()
+        self._session = Session(
+            self._subject,
+            Limits(options.max_steps, options.max_time_s, options.stop_at_first),
+            self._groups,
+            on_failure=self._found,
+            on_tick=self._tell,
+            interrupt=self._interrupt,
+        )
+        self._began = self._told = self._session.began
 
     def run(self) -> Report:
         """Run to the end of the budget, or to Ctrl-C, and return what was found out."""
         cut_short = ""
         with self._interrupt:
             try:
-                self._emit(Begun(self._header()))
-                self._replay_saved()
-                self._play_witnesses()
-                self._try_misuse()
-                self._generate()
-            except _BudgetSpent:
+                with self._workers or contextlib.nullcontext():
+                    self._emit(Begun(self._header()))
+                    self._replay_known()
+                    self._replay_saved()
+                    self._play_witnesses()
+                    self._try_misuse()
+                    self._generate()
+            except BudgetSpent:
                 pass
-            except _CutShort as cut:
+            except CutShort as cut:
                 cut_short = str(cut)
             except KeyboardInterrupt:
                 self._interrupt.came = True
@@ -156,16 +143,31 @@ class Audit(Driver):
         self._emit(Ended(report))
         return report
 
-    def generate_only(self) -> int:
-        """Only the generated examples, to the end of the budget: for measuring. Returns the steps made."""
-        with contextlib.suppress(_BudgetSpent):
-            self._generate()
-        return self._steps
-
     # --- phases --------------------------------------------------------------------------------------------
 
+    def _replay_known(self) -> None:
+        self._session.phase = "known failures"
+        for known in self._known:
+            execution = self._session.replay(known.scenario)
+            state = self._state_of(known, execution)
+            self._now_known.append(KnownFailure(known.trace, known.key.obligation, state))
+            if state == FAILING:
+                failure = failure_of(self._subject, execution, None)
+                if self._groups.add(failure, key=known.key):
+                    self._found(failure, known.key)
+            elif execution.breaches:  # it fails otherwise: that is another failure
+                self._session.found(execution, None)
+
+    def _state_of(self, known: Known, execution: Execution) -> str:
+        """What became of a known failure, as it was played again."""
+        obligation = known.key.obligation
+        if execution.breaches:
+            return FAILING if gravest(execution.breaches).obligation == obligation else FIXED
+        shows = any(line.differs for line in known.lines)  # then no observe() is needed to see it again
+        return FIXED if shows or not unseen(obligation, self._target.capabilities) else UNTOLD
+
     def _replay_saved(self) -> None:
-        self._phase = "saved failures"
+        self._session.phase = "saved failures"
         folder = self._options.failures
         for path in sorted(folder.glob("*/trace.jsonl")) if folder is not None else []:
             if not path.is_file():
@@ -174,155 +176,103 @@ class Audit(Driver):
                 header, scenario = read_trace(path)
             except UsageError:
                 continue  # somebody else's file, or of another version: `kvaudit replay` says what is wrong with it
-            if header.target == self._spec.text:
-                self._play(scenario)
+            is_known = Key(header.obligation, shape_of(scenario.program)) in self._groups.known
+            if header.target == self._spec.text and not is_known:
+                self._session.play(scenario, header.origin)
 
     def _play_witnesses(self) -> None:
-        self._phase = "witnesses"
+        self._session.phase = "witnesses"
         for goal in goals_of(self._profile):
-            self._play(goal.witness)
-
-    def _play(self, scenario: Scenario) -> None:
-        """A scripted scenario to its end, through the same steps as a generated one."""
-        try:
-            self.begin(scenario.pool)
-            for operation in scenario.program:
-                if self._execution is not None and self._execution.is_legal(operation):
-                    self.apply(operation)
-            self.end()
-        except EndExample:
-            pass
-        except _Breached as breached:
-            self._found(breached.execution)
-
-    def _generate(self) -> None:
-        self._phase = "generated"
-        for turn in turns(self, self._options.engine, self._options.seed):
-            try:
-                turn()
-            except _Breached as breached:
-                self._found(breached.execution)
+            self._session.play(goal.witness, Origin("witness"))
 
     def _try_misuse(self) -> None:
         if self._spec.adapted:
             return  # an adapter of ours checks its own arguments: that says nothing about the engine
-        self._phase = "misuse"
+        self._session.phase = "misuse"
         self._misuse = try_misuse(self._target, self._tell)
 
-    # --- one example (the driver's side of the state machine) ------------------------------------------------
+    def _generate(self) -> None:
+        self._session.phase = "generated"
+        options = self._options
+        if self._workers is None:
+            self._session.generate(options.engine, options.seed, options.seed)
+        else:
+            self._generate_by(self._workers)
 
-    def begin(self, pool: Pool) -> None:
-        self._check_budget()
-        self._executions += 1
-        self._execution = Execution(self._target, pool, self._profile)
-        self._tracker = Tracker()
+    def _generate_by(self, workers: Workers) -> None:
+        """As many steps as are left, by others, each of whose shards counts once."""
+        job = Job(
+            self._spec,
+            self._profile.name,
+            self._options.seed,
+            self._groups.known,
+            list(self._groups.failures),
+            self._options.stop_at_first,
+            str(Path.cwd()),
+        )
+        with contextlib.closing(results(workers, job, self._shards(), self._between)) as each:
+            for result in each:
+                self._session.tally.add(result.tally)
+                for name, times in result.uncounted.items():
+                    self._groups.pass_over(name, times)
+                for failure, times in result.failures:
+                    if self._groups.add(failure, times):
+                        self._found(failure)
+                if result.cut_short:
+                    raise CutShort(result.cut_short)
 
-    def apply(self, operation: Mutation) -> bool:
-        self._check_budget()
-        assert self._execution is not None
-        judgement = self._execution.apply(operation)
-        self._account(self._execution, self._execution.played[-1])
-        return judgement.refused
+    def _shards(self) -> Iterator[Shard]:
+        """What is left of the budget; those that are sent later are left less time."""
+        options, left = self._options, None
+        if options.max_steps is not None:
+            left = max(0, options.max_steps - self._session.tally.steps)
+        for shard in plan(options.engine, options.seed, left):
+            if options.max_time_s is None:
+                yield shard
+                continue
+            seconds = options.max_time_s - (time.monotonic() - self._began)
+            if seconds <= 0:
+                return
+            yield msgspec.structs.replace(shard, max_time_s=seconds)
 
-    def end(self) -> None:
-        execution = self._execution
-        if execution is None:
-            return
-        before = len(execution.played)
-        execution.give_all_back()
-        for played in execution.played[before:]:
-            self._account(execution, played)
-        self._execution = None
-
-    def _account(self, execution: Execution, played: Played) -> None:
-        self._steps += 1
-        if self._steps % 16 == 0:
-            self._tell()
-        breaches = played.judgement.breaches
-        if not breaches:
-            for goal in self._tracker.reached(played):
-                if goal in self._goals:
-                    self._goals[goal] += 1
-            return
-        self._execution = None
-        for breach in breaches:
-            self._seen.setdefault(breach.obligation, breach.detail)
-        group = self._groups.setdefault(gravest(breaches).obligation, _Group())
-        if group.is_muted:
-            group.uncounted += 1
-            raise EndExample
-        raise _Breached(execution)
-
-    def _check_budget(self) -> None:
+    def _between(self) -> None:
+        self._tell()
         if self._interrupt.came:
-            raise _BudgetSpent
-        if self._options.max_steps is not None and self._steps >= self._options.max_steps:
-            raise _BudgetSpent
-        limit = self._options.max_time_s
-        if limit is not None and time.monotonic() - self._began >= limit:
-            raise _BudgetSpent
+            raise BudgetSpent
+
+    # --- what is told --------------------------------------------------------------------------------------
 
     def _tell(self) -> None:
         now = time.monotonic()
-        if now - self._told >= _PROGRESS_EVERY_S:
-            self._told = now
-            found = sum(len(group.shapes) for group in self._groups.values())
-            seconds = now - self._began
-            parts = [self._steps / self._options.max_steps] if self._options.max_steps else []
-            parts += [seconds / self._options.max_time_s] if self._options.max_time_s else []
-            self._emit(Progress(self._phase, self._steps, seconds, min(1.0, max(parts, default=0.0)), found))
-
-    # --- findings ------------------------------------------------------------------------------------------
-
-    def _found(self, execution: Execution) -> None:
-        """Make a failure small, and report it unless one of the same obligation and shape is known."""
-        obligation = gravest(execution.breaches).obligation
-        group = self._groups[obligation]
-        self._phase = f"shrinking a failure of {obligation}"
-        phase = self._phase
-
-        def breaks(scenario: Scenario) -> Scenario | None:
-            self._tell()
-            if self._interrupt.came:
-                return None  # as small as it is by now
-            again = play(self._target, scenario, self._profile)
-            if again.breaches and gravest(again.breaches).obligation == obligation:
-                return again.scenario
-            return None
-
-        hangs = execution.hangs
-        small = shrink(execution.scenario, breaks, max_plays=self._plays_for_hang() if hangs else MAX_PLAYS)
-        again = play(self._target, small, self._profile)
-        repeats = bool(again.breaches) and gravest(again.breaches).obligation == obligation
-        if not repeats:
-            again = execution  # as it came: what happens once in a while is wrong, too
-        self._phase = phase
-        shape = tuple(type(op).__name__ for op in again.scenario.program)
-        group.counts[shape] += 1
-        if shape in group.shapes:
-            group.repeats += 1
+        if now - self._told < _PROGRESS_EVERY_S:
             return
-        group.repeats = 0
-        finding = finding_of(self._subject, again, self._again())
-        if not repeats or not execution.repeats:
-            finding = msgspec.structs.replace(finding, details=[*finding.details, _DOES_NOT_REPEAT])
-        group.shapes[shape] = finding
+        self._told = now
+        options, steps, seconds = self._options, self._session.tally.steps, now - self._began
+        parts = [steps / options.max_steps] if options.max_steps else []
+        parts += [seconds / options.max_time_s] if options.max_time_s else []
+        fraction = min(1.0, max(parts, default=0.0))
+        self._emit(Progress(self._session.phase, steps, seconds, fraction, len(self._groups.failures)))
+
+    def _found(self, failure: Failure, key: Key | None = None) -> None:
+        """Keep the first failure of a group, and tell of it."""
+        key = key or key_of(failure)
+        trace = self._groups.known.get(key)
+        if trace is None:
+            finding = keep(self._subject, failure, self._again())
+        else:
+            finding = msgspec.structs.replace(kept_at(self._subject, failure, Path(trace)), known=True)
+        self._findings[key] = finding
         self._emit(Found(finding))
-        if hangs:  # whoever hangs once mostly hangs again
-            raise _CutShort("ended because the target hangs")
-        if self._options.stop_at_first:
-            raise _CutShort("ended at the first finding")
 
     def _again(self) -> list[str]:
-        budget = ["--seed", str(self._options.seed), "--max-steps", str(self._steps)]
-        budget += ["--engine", self._options.engine] if self._options.engine != "both" else []
+        options = self._options
+        budget = ["--seed", str(options.seed)]
+        if self._workers is None:
+            budget += ["--max-steps", str(self._session.tally.steps)]
+        else:  # which shards there are depends on the whole of the budget
+            budget += ["--max-steps", str(options.max_steps or self._session.tally.steps), "-j", "1"]
+        budget += ["--engine", options.engine] if options.engine != "both" else []
         return ["kvaudit", "run", self._spec.text, *self._subject.flags(), *budget]
-
-    def _plays_for_hang(self) -> int:
-        """So many plays as take half a minute if each of them hangs."""
-        return int(_PATIENCE_WITH_HANGS_S / self._spec.timeout)
-
-    # --- the report ----------------------------------------------------------------------------------------
 
     def _header(self) -> Header:
         variants = self._profile.variants
@@ -340,42 +290,56 @@ class Audit(Driver):
             stubs=list(self._target.stubs),
             kvaudit=__version__,
             spec=SPEC_VERSION,
+            engine=self._options.engine,
+            workers=self._workers.name if self._workers is not None else "",
         )
 
     def _report(self, cut_short: str) -> Report:
-        seen = {name: self._shrunk_detail(name) or detail for name, detail in self._seen.items()}
-        misuse = misuse_row(self._misuse, adapted=self._spec.adapted, counts=self._options.misuse)
-        table = rows(self._profile, self._target.capabilities, seen, self._goals, misuse)
+        tally, groups, capabilities = self._session.tally, self._groups, self._target.capabilities
         findings = [
-            msgspec.structs.replace(finding, count=group.counts[shape])
-            for _, group in sorted(self._groups.items(), key=lambda item: SEVERITY.index(item[0]))
-            for shape, finding in group.shapes.items()
+            msgspec.structs.replace(self._findings[key], count=groups.counts[key])
+            for key in groups.in_order
+            if key in self._findings
         ]
-        reasons = [cut_short] if cut_short else []
-        reasons += inconclusive(self._target.capabilities, self._goals)
-        if any(row.verdict == VIOLATED for row in table):
+        seen = {name: _told_by(findings, name) or detail for name, detail in tally.seen.items()}
+        misuse = misuse_row(self._misuse, adapted=self._spec.adapted, counts=self._options.misuse)
+        table = [
+            msgspec.structs.replace(row, known=row.verdict == VIOLATED and _is_known(findings, row.obligation))
+            for row in rows(self._profile, capabilities, seen, tally.goals, misuse)
+        ]
+        # Executions that end with a known failure meet less: what is not met is not asked for then.
+        goals = tally.goals if not any(finding.known for finding in findings) else {}
+        reasons = ([cut_short] if cut_short else []) + inconclusive(capabilities, goals)
+        if any(row.verdict == VIOLATED and not row.known for row in table):
             exit_code = VIOLATION
         else:
             exit_code = INCONCLUSIVE if reasons else CONFORMS
         return Report(
             header=self._header(),
             rows=table,
-            goals=[GoalCount(g.id, g.statement, self._goals[g.id]) for g in goals_of(self._profile)],
+            goals=[GoalCount(g.id, g.statement, tally.goals[g.id]) for g in goals_of(self._profile)],
             findings=findings,
-            more={name: group.uncounted for name, group in self._groups.items() if group.uncounted},
-            steps=self._steps,
-            executions=self._executions,
+            more=groups.uncounted,
+            steps=tally.steps,
+            executions=tally.executions,
             seconds=round(time.monotonic() - self._began, 3),
             cut_short=cut_short,
             reasons=reasons,
             exit_code=exit_code,
+            known=self._now_known,
         )
 
-    def _shrunk_detail(self, name: str) -> str:
-        """What a finding says of an obligation: easier to read than what was seen at first."""
-        for group in self._groups.values():
-            for finding in group.shapes.values():
-                for names, _, detail in (line.partition(": ") for line in finding.details):
-                    if name in names.split(", "):
-                        return f"{detail} (see {finding.id})"
-        return ""
+
+def _is_known(findings: list[Finding], obligation: str) -> bool:
+    """Whether it was broken by known failures only. What no finding names went away when one was made small."""
+    own = [finding for finding in findings if obligation in (finding.obligation, *finding.also)]
+    return bool(findings) and all(finding.known for finding in own or findings)
+
+
+def _told_by(findings: list[Finding], name: str) -> str:
+    """What a finding says of an obligation: easier to read than what was seen at first."""
+    for finding in findings:
+        for names, _, detail in (line.partition(": ") for line in finding.details):
+            if name in names.split(", "):
+                return f"{detail} (see {finding.id})"
+    return ""

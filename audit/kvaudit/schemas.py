@@ -12,6 +12,7 @@ from kvaudit.errors import UsageError
 from kvaudit.evidence import Evidence, Matrix
 from kvaudit.explore.report import Explored
 from kvaudit.report import Report
+from kvaudit.smoke import Smoke
 from kvaudit.trace import TraceHeader, TraceLine
 from kvaudit.vectors.format import Vector
 
@@ -22,6 +23,7 @@ FORMATS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "vector": ("one conformance vector, as kvaudit export vectors writes it", (Vector,)),
     "report": ("what kvaudit run --json writes", (Report,)),
     "exploration": ("what kvaudit explore --json writes", (Explored,)),
+    "smoke": ("what kvaudit smoke --json writes", (Smoke,)),
     "check": ("what kvaudit check --json writes", (Checked,)),
     "evidence": ("what one kind of check says of each obligation, as kvaudit matrix reads it", (Evidence,)),
     "matrix": ("what kvaudit matrix --json writes", (Matrix,)),

@@ -48,7 +48,7 @@ class Exchange(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class Smoke(msgspec.Struct, frozen=True):
+class Smoke(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-smoke/1"):
     """What the conversation came to.
 
     verdict: `fine`, `wrong` (the implementation) or `broken` (the harness). stderr: the last that the program wrote

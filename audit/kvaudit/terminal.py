@@ -16,9 +16,10 @@ from kvaudit.pictures.terminal import picture
 from kvaudit.profiles import PROFILES
 from kvaudit.report import (
     CONFORMS,
+    FIXED,
     HOLDS,
     NOT_REACHED,
-    VERDICTS,
+    UNTOLD,
     VIOLATED,
     VIOLATION,
     Begun,
@@ -27,6 +28,7 @@ from kvaudit.report import (
     Finding,
     Found,
     Header,
+    KnownFailure,
     Progress,
     Report,
 )
@@ -101,6 +103,8 @@ def _header(header: Header) -> RenderableType:
     budget = f"{header.max_steps:,} steps" if header.max_steps is not None else "no limit of steps"
     row("budget", budget + (f", {header.max_time_s:g} s" if header.max_time_s is not None else ""))
     row("seed", str(header.seed))
+    row("engine", header.engine if header.engine != "both" else "")
+    row("played by", header.workers)
     row("offers", ", ".join(header.capabilities))
     row("assumed", "\n".join(header.assumptions))
     row("by design", "\n".join(header.notes))
@@ -117,7 +121,8 @@ def _stubs(stubs: list[str]) -> str:
 
 def finding_shown(finding: Finding) -> RenderableType:
     """A finding: its symptom, its steps, the pool over time, and the line to reproduce it."""
-    title = Text.assemble((f"✗ {finding.obligation} is violated", "bold red"))
+    style = "bold yellow" if finding.known else "bold red"
+    title = Text.assemble((f"✗ {finding.obligation} is violated{', as is known' if finding.known else ''}", style))
     if finding.also:
         title.append(f" (at the same step: {', '.join(finding.also)})")
     cache = "on" if finding.enable_prefix_cache else "off"
@@ -154,13 +159,14 @@ def _report(report: Report) -> RenderableType:
     for row in report.rows:
         if row.verdict == NOT_REACHED and report.cut_short:
             continue
-        style = _STYLES.get(row.verdict, "yellow")
+        style = "yellow" if row.known else _STYLES.get(row.verdict, "yellow")
         says = Text(row.title)
         if row.form:
             says.append(f" ({row.form})", style="dim")
         if row.detail:
             says.append(f"\n{row.detail}", style=style)
-        rows.add_row(row.obligation, Text(f"{_SIGNS.get(row.verdict, '-')} {row.verdict}", style), says)
+        verdict = f"{row.verdict}, known" if row.known else row.verdict
+        rows.add_row(row.obligation, Text(f"{_SIGNS.get(row.verdict, '-')} {verdict}", style), says)
     parts: list[RenderableType] = [rows, "", _goals(report), ""]
     counts = [
         f"{finding.id} was met {count(finding.count, 'time')}" for finding in report.findings if finding.count > 1
@@ -168,7 +174,17 @@ def _report(report: Report) -> RenderableType:
     counts += [f"{name} failed {count(times, 'more time')}, not made small" for name, times in report.more.items()]
     if counts:
         parts += [Text("; ".join(counts) + ".", style="dim")]
+    parts += [Text(told, style="yellow") for known in report.known if (told := _told_of(known))]
     return Group(*parts)
+
+
+def _told_of(known: KnownFailure) -> str:
+    """What is to be said of a known failure that was not seen."""
+    if known.state == FIXED:
+        return f"no longer fails, take it away: {known.trace} ({known.obligation})"
+    if known.state == UNTOLD:
+        return f"cannot be told whether it still fails, as the target does not show it: {known.trace}"
+    return ""
 
 
 def _goals(report: Report) -> RenderableType:
@@ -186,13 +202,17 @@ def last_line(report: Report) -> Text:
     rate = f"{report.steps / report.seconds:,.0f}/s" if report.seconds else ""
     ran = f"{count(report.steps, 'step')} in {count(report.executions, 'execution')}, {report.seconds:.1f} s, {rate}"
     style = {CONFORMS: "bold green", VIOLATION: "bold red"}.get(report.exit_code, "bold yellow")
-    line = Text.assemble((f"{report.header.target}: {VERDICTS[report.exit_code]}", style))
+    line = Text.assemble((f"{report.header.target}: {report.verdict}", style))
+    broken = [row for row in report.rows if row.verdict == VIOLATED]
     if report.exit_code == VIOLATION:
-        line.append(f": {', '.join(row.obligation for row in report.rows if row.verdict == VIOLATED)}", style)
+        line.append(f": {', '.join(row.obligation for row in broken if not row.known)}", style)
         if report.cut_short:
             line.append(f"; {report.cut_short}")
     elif report.reasons:
         line.append(f": {'; '.join(report.reasons)}")
+    known = ", ".join(row.obligation for row in broken if row.known)
+    if known:
+        line.append(f"; violated as is known: {known}")
     others = collections.Counter(row.verdict for row in report.rows if row.verdict not in (HOLDS, VIOLATED))
     rest = "".join(f", {times} {verdict}" for verdict, times in others.items())  # what is violated has been named
     line.append(f" ({held} of {len(report.rows)} obligations hold{rest}; {ran})", "dim")

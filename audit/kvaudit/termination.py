@@ -35,8 +35,13 @@ def end_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _end(signum: int, frame: FrameType | None) -> None:
+def end_all_groups() -> None:
+    """End every group that was started, from whatever thread: for a process that is about to end itself."""
     for group in list(_groups):
         end_group(group)
+
+
+def _end(signum: int, frame: FrameType | None) -> None:
+    end_all_groups()
     signal.signal(signum, signal.SIG_DFL)
     os.kill(os.getpid(), signum)

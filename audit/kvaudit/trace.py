@@ -29,13 +29,20 @@ MAX_SLOTS = 2**24
 MAX_LINE_BYTES = 2**26
 
 
+class Origin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a program comes from: who made it, and under which seed of a run."""
+
+    engine: Literal["witness", "hypothesis", "swarm", "exhaustive"]
+    seed: int | None = None
+
+
 class TraceHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The first line of a trace.
 
     target, profile: who was asked, and the rules to which it was held. refusals: names of its exceptions that are
     refusals, beside OutOfBlocks. obligation: the one that a saved failure
     violates. steps: how many operations follow, where that is known. features: see FEATURES. ledger: the state before
-    the first operation, where that is not the fresh pool.
+    the first operation, where that is not the fresh pool. origin: where the program of a saved failure comes from.
     """
 
     format: str
@@ -47,6 +54,7 @@ class TraceHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     features: tuple[str, ...] = ()
     ledger: SavedLedger | None = None
     refusals: tuple[str, ...] = ()
+    origin: Origin | None = None
 
     @property
     def start(self) -> Ledger:

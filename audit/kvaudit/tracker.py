@@ -26,7 +26,7 @@ class Tracker:
 
     def reached(self, played: Played) -> set[str]:
         """The goals that this operation, the next of the execution, reaches."""
-        operation, judgement = played
+        operation, judgement = played.operation, played.judgement
         before, after, change = judgement.before, judgement.after, judgement.change
         found: set[str] = set()
         if judgement.refused:

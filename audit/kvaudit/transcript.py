@@ -19,7 +19,12 @@ from kvspec.operations import OutOfBlocks, Step
 def transcript(execution: Execution) -> list[TraceLine]:
     """The lines of an execution, each with what was expected and what came."""
     return [
-        TraceLine(number, played.operation, _expected(*played), _came(*played))
+        TraceLine(
+            number,
+            played.operation,
+            _expected(played.operation, played.judgement),
+            _came(played.operation, played.judgement),
+        )
         for number, played in enumerate(execution.played, start=1)
     ]
 

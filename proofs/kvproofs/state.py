@@ -197,7 +197,7 @@ class _Nobody:
 def ghost_definitions(s: State) -> list[Any]:
     """`place` finds what a table contains, once (I7); `held` counts tables. The facts on counting are lemmas."""
     q, r = z3.Consts("q r", SEQ)
-    i, j, b = z3.Ints("i j b")
+    i, j = z3.Ints("i j")
     at_i, at_j = s.tables[q][i], s.tables[r][j]
     in_q = z3.And(s.live(q), 0 <= i, i < s.tables_len[q])
     in_r = z3.And(s.live(r), 0 <= j, j < s.tables_len[r])
@@ -207,5 +207,4 @@ def ghost_definitions(s: State) -> list[Any]:
         z3.ForAll(
             [q, r, i, j], z3.Implies(z3.And(in_q, in_r, q != r, at_i == at_j), s.held(at_i) >= 2), patterns=[two]
         ),
-        z3.ForAll([b], s.held(b) >= 0, patterns=[s.held(b)]),
     ]

@@ -118,16 +118,17 @@ class _Copy:
         return (b for b, carried in enumerate(self.block_hash) if carried is h)
 
     def ledger(self) -> Ledger:
-        return Ledger(
-            num_blocks=self._before.num_blocks,
-            block_size=self._before.block_size,
-            enable_prefix_cache=self._before.enable_prefix_cache,
-            free=tuple(self.free),
-            evictable=tuple(self.evictable),
-            ref=tuple(self.ref),
-            block_hash=tuple(self.block_hash),
-            hash_to_block=self.hash_to_block,
-            sequences=self.sequences,
+        before = self._before
+        return Ledger(  # by position, as `Change` in `operations`
+            before.num_blocks,
+            before.block_size,
+            before.enable_prefix_cache,
+            tuple(self.free),
+            tuple(self.evictable),
+            tuple(self.ref),
+            tuple(self.block_hash),
+            self.hash_to_block,
+            self.sequences,
         )
 
 

@@ -205,14 +205,14 @@ class Draft:
         self.released.append(b)
 
     def done(self, result: tuple[int, ...] | int | None) -> Step:
-        change = Change(
-            hit=tuple(self.hits),
-            revived=tuple(self.revived),
-            taken=tuple(self.taken),
-            evicted=tuple(self.evicted),
-            unmapped=tuple(self.unmapped),
-            registered=tuple(self.registered),
-            duplicates=tuple(self.duplicates),
-            released=tuple(self.released),
+        change = Change(  # by position: twice as fast as by name, and a search makes millions
+            tuple(self.hits),
+            tuple(self.revived),
+            tuple(self.taken),
+            tuple(self.evicted),
+            tuple(self.unmapped),
+            tuple(self.registered),
+            tuple(self.duplicates),
+            tuple(self.released),
         )
         return Step(self.books.ledger(), result, change)

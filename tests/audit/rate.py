@@ -9,12 +9,15 @@ Rates are of CPU time.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import sys
 import time
 
+from kvaudit.findings import Subject
+from kvaudit.groups import Groups
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Refused
-from kvaudit.runner import Audit, Options
+from kvaudit.session import BudgetSpent, Limits, Session
 from kvaudit.targets import Target, TargetSpec, profile_named
 from kvaudit.turns import turns
 from kvaudit.workload import Driver, Engine
@@ -62,7 +65,7 @@ def checks_off(target: Target, engine: Engine, max_steps: int) -> float:
     began = time.process_time()
     try:
         for turn in turns(driver, engine, 0):
-            turn()
+            turn.play()
     except _Enough:
         pass
     return max_steps / (time.process_time() - began)
@@ -70,11 +73,12 @@ def checks_off(target: Target, engine: Engine, max_steps: int) -> float:
 
 def checks_on(target: Target, spec: TargetSpec, engine: Engine, max_steps: int) -> float:
     """Steps a second of CPU time."""
-    options = Options(max_steps=max_steps, engine=engine)
-    audit = Audit(target, spec, profile_named(target.profile), options, lambda event: None)
+    subject = Subject(target, spec, profile_named(target.profile), None)
+    session = Session(subject, Limits(max_steps), Groups())
     began = time.process_time()
-    steps = audit.generate_only()
-    return steps / (time.process_time() - began)
+    with contextlib.suppress(BudgetSpent):
+        session.generate(engine, 0, 0)
+    return session.tally.steps / (time.process_time() - began)
 
 
 def main() -> None:

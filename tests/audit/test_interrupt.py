@@ -38,7 +38,7 @@ def interrupted(*arguments: str, cwd: Path, after: str) -> tuple[int, str, str]:
     return process.returncode, " ".join((seen + rest).split()), errors
 
 
-@pytest.mark.parametrize("flags", [(), ("--isolate",)], ids=["in process", "isolated"])
+@pytest.mark.parametrize("flags", [(), ("--isolate",), ("-j", "2"), ("--isolate", "-j", "2")], ids=" ".join)
 def test_what_was_found_so_far_is_shown(flags: tuple[str, ...], tmp_path: Path) -> None:
     code, shown, errors = interrupted("run", "kvblocks", *flags, cwd=tmp_path, after="assumed")
     assert (code, errors) == (3, "")

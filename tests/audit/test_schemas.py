@@ -25,11 +25,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     sizes = ("--blocks", "1", "--block-size", "1", "--failures", "kept2")
     kvaudit("explore", target, *sizes, "--json", "exploration.json", cwd=folder)
     kvaudit("matrix", "report.json", "--json", "matrix.json", cwd=folder)
+    kvaudit("smoke", target, "--json", "smoke.json", cwd=folder)
     [trace] = folder.glob("kept/*/trace.jsonl")
     kvaudit("check", str(trace), "--json", "check.json", cwd=folder)
     one = {
         name: [json.loads((folder / f"{name}.json").read_text())]
-        for name in ("report", "exploration", "matrix", "check")
+        for name in ("report", "exploration", "matrix", "smoke", "check")
     }
     evidence = [{**one["matrix"][0]["evidence"][0], "format": "kvaudit-evidence/1"}]
     return {
@@ -47,7 +48,7 @@ def test_what_is_written_meets_the_schema(name: str, written: dict[str, list[Any
     for value in written[name]:
         validator.validate(value)
         for field in value:
-            if field in ("pool", "rows", "pools", "evidence", "cells", "operation", "recorded"):
+            if field in ("pool", "rows", "pools", "evidence", "cells", "operation", "recorded", "exchanges", "origin"):
                 assert not validator.is_valid({**value, field: 7})
     assert not validator.is_valid([])
 

@@ -131,14 +131,22 @@ def _results(row: Row, report: Report, here: PhysicalLocation | None) -> list[Re
         message = Message(_literal(f"{row.obligation} is violated: {row.title}. {row.detail}"))
         told = {"finding/v1": f"{report.header.target} {row.obligation}"}
         traces = [_trace(finding) for finding in report.findings if row.obligation in finding.also]
-        return [Result(row.obligation, index, "error", message, _first(here, traces), partial_fingerprints=told)]
+        return [
+            Result(row.obligation, index, _level(row.known), message, _first(here, traces), partial_fingerprints=told)
+        ]
     results = []
     for finding in own:
         kept = _trace(finding)
         message, places = Message(_literal(_said(finding, row))), _first(here, [kept])
         told = {"finding/v1": finding.id}
-        results.append(Result(row.obligation, index, "error", message, places, [kept] if kept else [], told))
+        results.append(
+            Result(row.obligation, index, _level(finding.known), message, places, [kept] if kept else [], told)
+        )
     return results
+
+
+def _level(is_known: bool) -> str:
+    return "note" if is_known else "error"
 
 
 def _said(finding: Finding, row: Row) -> str:

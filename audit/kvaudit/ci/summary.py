@@ -7,7 +7,7 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from kvaudit.report import CONFORMS, HOLDS, INCONCLUSIVE, VERDICTS, VIOLATED, VIOLATION, Report
+from kvaudit.report import CONFORMS, HOLDS, INCONCLUSIVE, VIOLATED, VIOLATION, Report
 from kvaudit.words import count
 
 _SIGNS = {CONFORMS: "✓", VIOLATION: "✗", INCONCLUSIVE: "?"}
@@ -16,8 +16,8 @@ _MARKS = re.compile(r"[^\w\s.,;:?!'\"/()=+%✓✗-]|_")
 
 def summary(report: Report) -> str:
     """The text."""
-    broken = [row.obligation for row in report.rows if row.verdict == VIOLATED]
-    verdict = VERDICTS[report.exit_code] + (f": {', '.join(broken)}" if broken else "")
+    broken = [row.obligation for row in report.rows if row.verdict == VIOLATED and not row.known]
+    verdict = report.verdict + (f": {', '.join(broken)}" if broken else "")
     return _template().render(
         report=report,
         header=report.header,

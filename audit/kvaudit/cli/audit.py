@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -51,7 +52,31 @@ def run(
         Engine,
         typer.Option(help="Who makes the examples: Hypothesis, the faster swarm driver, or both in turns."),
     ] = "both",
-    stop_at_first: Annotated[bool, typer.Option("-x", "--exitfirst", help="Stop at the first finding.")] = False,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "-j",
+            min=1,
+            metavar="N",
+            help="Play the examples in N processes; what is found does not depend on N.",
+            show_default=False,
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Play them on a Dask cluster, as with -j.", show_default=False),
+    ] = None,
+    stop_at_first: Annotated[
+        bool, typer.Option("-x", "--exitfirst", help="Stop at the first finding that is not known.")
+    ] = False,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="A folder of saved failures: they are known, and only others set the exit code.",
+            show_default=False,
+        ),
+    ] = None,
     misuse: Misuse = False,
     json: Json = None,
     report: Report = None,
@@ -69,9 +94,11 @@ def run(
     from kvaudit.terminal import Terminal
 
     spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout)
+    if processes is not None and cluster is not None:
+        raise UsageError("-j is for processes of this machine, --cluster for others: give one of them")
     if max_steps is None and max_time is None:
         max_steps = DEFAULT_MAX_STEPS
-    options = Options(seed, max_steps, max_time, stop_at_first, misuse, failures, engine)
+    options = Options(seed, max_steps, max_time, stop_at_first, misuse, failures, engine, known, processes, cluster)
     folder = ReportFolder(report)
     with (
         JsonFile(json) as file,

@@ -67,7 +67,7 @@ def schema(
         str,
         typer.Argument(
             metavar="FORMAT",
-            help="trace, vector, report, exploration, check, evidence, matrix, or protocol.",
+            help="trace, vector, report, exploration, smoke, check, evidence, matrix, or protocol.",
             show_default=False,
         ),
     ],

@@ -9,19 +9,22 @@ from kvaudit.explore.probes import reads, wrong_read
 from kvaudit.findings import Subject, finding_of, finding_of_reads
 from kvaudit.protocol import Pool, Program
 from kvaudit.report import Finding
+from kvaudit.trace import Origin
+
+_ORIGIN = Origin("exhaustive")
 
 
 def counterexample(job: Job, pool: Pool, program: Program) -> Finding | None:
     """The finding of a program that breaks an obligation; None if on a fresh pool it does not."""
     execution = play(job.target, Scenario(pool, program), job.profile)
-    return finding_of(_subject(job), execution, _search(job, pool)) if execution.breaches else None
+    return finding_of(_subject(job), execution, _ORIGIN, _search(job, pool)) if execution.breaches else None
 
 
 def wrong_reads(job: Job, pool: Pool, program: Program) -> Finding | None:
     """The finding of a state that is read wrongly; None if on a fresh pool it is not."""
     execution = play(job.target, Scenario(pool, program), job.profile)
     if execution.breaches:
-        return finding_of(_subject(job), execution, _search(job, pool))
+        return finding_of(_subject(job), execution, _ORIGIN, _search(job, pool))
     ledger = execution.oracle.ledger
     job.target.open(pool)
     asked = reads(ledger, job.target.capabilities)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import multiprocessing
 import pickle
@@ -11,13 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from kvaudit.collecting import rarely_collecting
 from kvaudit.errors import TargetError
 from kvaudit.explore.expand import Expander, Expansion, Node
 from kvaudit.protocol import Mutation, Program
 
 _CHUNK = 16
-_COLLECT_AFTER = 50_000
-"""Of so many containers more than before the collector looks for cycles."""
 
 
 class Limits(NamedTuple):
@@ -49,7 +47,7 @@ class Search:
         known.add(root.key)
         level = [root]
         self._origins = [(-1, None)]
-        with _rarely_collecting(), _Workers(self._make, expander, self._processes) as expand:
+        with rarely_collecting(), _Workers(self._make, expander, self._processes) as expand:
             while level and self.depth != self._limits.depth:
                 following: list[Node] = []
                 for expansion in expand(level):
@@ -82,18 +80,6 @@ class Search:
 
     def _is_late(self) -> bool:
         return self._limits.deadline is not None and time.monotonic() > self._limits.deadline
-
-
-@contextlib.contextmanager
-def _rarely_collecting() -> Iterator[None]:
-    """Nothing in a search is garbage in a cycle, so looking for it finds nothing; a target's own may wait."""
-    before = gc.get_threshold()
-    gc.set_threshold(_COLLECT_AFTER, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 class _Workers:

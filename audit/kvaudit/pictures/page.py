@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from kvaudit.explore.report import EXHAUSTIVE, Explored
 from kvaudit.pictures.grid import grid_of
 from kvaudit.profiles import PROFILES
-from kvaudit.report import HOLDS, VERDICTS, VIOLATED, Finding, Report
+from kvaudit.report import HOLDS, VIOLATED, Finding, Report
 from kvaudit.words import count
 from kvspec.obligations import OBLIGATIONS
 
@@ -93,10 +93,11 @@ def _told(result: Report | Explored | Finding) -> tuple[dict[str, Any], list[Fin
         "obligations": f"{held} of {len(result.rows)} hold",
         "checked": f"{count(result.steps, 'step')} in {count(result.executions, 'execution')}, {result.seconds:.1f} s",
         "seed": str(header.seed),
+        "played by": header.workers,
         "assumed": header.assumptions,
         "by design": header.notes,
         "ended early": result.cut_short,
         "lacking": result.reasons,
         "made by": f"kvaudit {header.kvaudit}, specification {header.spec}",
     }
-    return facts, result.findings, f"{header.target}: {VERDICTS[result.exit_code]}"
+    return facts, result.findings, f"{header.target}: {result.verdict}"
