@@ -229,13 +229,20 @@ def load(root: Path | None) -> Engine:
     notes = ["hash: sha256 over (parent, tokens, extra keys), with a fixed seed"]
     if _has(_class(loaded, "vllm.v1.core.kv_cache_manager", "KVCacheManager"), "caching_hash_algo"):
         notes.append("this version can also be set to Python's builtin hash, which is not what was audited")
-    return Engine("vllm", _version(root, loaded), manager, loaded.stubs, _profile(loaded), tuple(notes))
+    return Engine("vllm", _version(root, loaded), manager, loaded.stubs, _profile(manager), tuple(notes))
 
 
-def _profile(loaded: Loaded) -> str:
-    """Newer queues take back blocks without content at the front, so those go before all cached ones."""
-    queue = _class(loaded, "vllm.v1.core.kv_cache_utils", "FreeKVCacheBlockQueue")
-    return "vllm" if hasattr(queue, "prepend_n") else "vllm-one-queue"
+def _profile(manager: type[Manager]) -> str:
+    """Whether a freed block without content goes to the front of the queue, before all cached ones.
+
+    It is tried out: the queue of some versions has a method for it that only sliding windows use.
+    """
+    m = manager(3, 2, True)
+    m.allocate("cached", [1, 2])
+    (partial,) = m.allocate("partial", [3])
+    m.free("cached")
+    m.free("partial")
+    return "vllm" if m.idle()[0] == partial else "vllm-one-queue"
 
 
 def _probe(loaded: Loaded) -> _Api:
