@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from kvaudit.limits import ANY_POOL, Limits
 from kvspec.variants import SEED_VARIANTS, Variants
 
 COMPUTED = "the KV that an operation makes the caller compute is written before the next operation"
@@ -12,13 +14,24 @@ ONE_THREAD = "one operation at a time"
 
 @dataclass(frozen=True)
 class Profile:
-    """A choice among the named variants of the specification."""
+    """A choice among the named variants of the specification.
+
+    notes: what differs by design, with the place in the engine's source that says so. limits: the pools that a target
+    can make. beyond: the reach goals that it cannot meet, each with the reason.
+    """
 
     name: str
     summary: str
     variants: Variants
     assumptions: tuple[str, ...] = (COMPUTED, ONE_THREAD)
     notes: tuple[str, ...] = ()
+    limits: Limits = ANY_POOL
+    beyond: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def chooses(self) -> bool:
+        """What is cached is the target's choice, and read off what it shows."""
+        return self.variants.cache == "its own"
 
 
 STRICT = Profile(
@@ -35,17 +48,59 @@ _VLLM_NOTES = (
     "block 0 of the engine's pool is its null block: it is left out, and the others are renumbered from 0",
     "full blocks are registered when their slots are allocated, before they are computed",
 )
+_VLLM_BEYOND = dict.fromkeys(
+    ("gap in the cache", "evicted its own"),
+    "a copy of the block before is still there, and can be hit, where every copy can",
+)
 VLLM = Profile(
     "vllm",
     "every copy of equal content can be hit, and blocks without content are taken first",
     Variants(free_list="any order", duplicates="keep all"),
     notes=_VLLM_NOTES,
+    beyond=_VLLM_BEYOND,
 )
 VLLM_ONE_QUEUE = Profile(
     "vllm-one-queue",
     "every copy of equal content can be hit, and free and cached blocks wait in one queue",
     Variants(free_list="any order", take_from="one queue", duplicates="keep all"),
     notes=_VLLM_NOTES,
+    beyond=_VLLM_BEYOND,
 )
 
-PROFILES = {profile.name: profile for profile in (SEED, STRICT, VLLM, VLLM_ONE_QUEUE)}
+NANO_VLLM = Profile(
+    "nano-vllm",
+    "the newest copy of equal content can be hit, and free and cached blocks wait in one queue",
+    Variants(free_list="any order", take_from="one queue", duplicates="keep new"),
+    notes=(
+        "full blocks are registered after they are computed, and a copy takes over the mapping (block_manager.py:110-120)",
+        "one queue, from whose head blocks are taken, whether they have content or not (block_manager.py:43-56)",
+        "blocks of 1 token cannot be: a new block is taken where len % block_size == 1 (block_manager.py:106-108)",
+    ),
+    limits=Limits(least_block_size=2, cache_switch=False),
+    beyond={
+        **dict.fromkeys(
+            ("gap in the cache", "evicted its own"),
+            "their programs rest on the mapping staying with the older copy",
+        ),
+        "cache off": "there is no switch for the prefix cache",
+    },
+)
+
+_TREE_BEYOND = dict.fromkeys(
+    ("duplicated", "original evicted", "gap in the cache", "evicted its own"),
+    "a tree holds each content once, and gives up what is deepest",
+)
+MINI_SGLANG = Profile(
+    "mini-sglang",
+    "a radix tree: what is cached is read off the tree, and whole leaves are given up",
+    Variants(free_list="any order", cache="its own"),
+    notes=(
+        "a prompt enters the tree when it is computed (scheduler/scheduler.py:163-164), what decode filled when it ends (:159-161)",
+        "the tree keeps the older page, and the row of the request is to name it (scheduler/cache.py:55-79)",
+        "whole leaves are given up, oldest first (kvcache/radix_cache.py:148-175)",
+    ),
+    limits=Limits(most_token=2**31 - 1),
+    beyond=_TREE_BEYOND,
+)
+
+PROFILES = {profile.name: profile for profile in (SEED, STRICT, VLLM, VLLM_ONE_QUEUE, NANO_VLLM, MINI_SGLANG)}

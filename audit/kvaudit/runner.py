@@ -118,6 +118,7 @@ class Audit(Driver):
         self._target = target
         self._spec = spec
         self._profile = profile
+        self.limits = profile.limits
         self._options = options
         self._subject = Subject(target, spec, profile, options.failures)
         self._emit = emit
@@ -281,8 +282,8 @@ class Audit(Driver):
 
         def breaks(scenario: Scenario) -> Scenario | None:
             self._tell()
-            if self._interrupt.came:
-                return None  # as small as it is by now
+            if self._interrupt.came or not self.limits.allow(scenario.pool):
+                return None  # in the first case, as small as it is by now
             again = play(self._target, scenario, self._profile)
             if again.breaches and gravest(again.breaches).obligation == obligation:
                 return again.scenario
@@ -333,7 +334,7 @@ class Audit(Driver):
             max_steps=self._options.max_steps,
             max_time_s=self._options.max_time_s,
             assumptions=list(self._profile.assumptions),
-            notes=[*self._profile.notes, *self._target.notes],
+            notes=[*self._profile.notes, *self._target.notes, *_left_out(self._profile)],
             capabilities=sorted(self._target.capabilities),
             stubs=list(self._target.stubs),
             kvaudit=__version__,
@@ -377,3 +378,11 @@ class Audit(Driver):
                     if name in names.split(", "):
                         return f"{detail} (see {finding.id})"
         return ""
+
+
+def _left_out(profile: Profile) -> list[str]:
+    """Which reach goals are not asked for, and why."""
+    goals: dict[str, list[str]] = {}
+    for goal, reason in profile.beyond.items():
+        goals.setdefault(reason, []).append(goal)
+    return [f"not asked for ({', '.join(names)}): {reason}" for reason, names in goals.items()]

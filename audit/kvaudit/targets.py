@@ -34,8 +34,8 @@ REFUSALS = frozenset({"OutOfBlocks"})
 
 _PROGRAM = "cmd:"
 
-ENGINES = ("vllm",)
-"""Engines with an adapter: `kvaudit.engines` has a module of that name."""
+ENGINES = ("vllm", "nano-vllm", "mini-sglang")
+"""Engines with an adapter: `kvaudit.engines` has a module of that name, with _ for -."""
 
 
 class Target(Protocol):
@@ -138,6 +138,8 @@ class TargetSpec:
         command = [sys.executable, "-m", "kvaudit.serve", text, "--timeout", str(self.timeout)]
         if source is not None:
             command += ["--source", source]
+        if self.engine is not None:
+            command += ["--packages", str(_packages())]
         for refusal in self.refusals:
             command += ["--refusal", refusal]
         # The child's own limit rings first; ours is for a child that cannot even ring.
@@ -185,7 +187,7 @@ def _is_candidate(value: Any, module: str) -> bool:
 
 
 def _load_engine(name: str, source: str | None, refusals: frozenset[str], timeout: float) -> ApiTarget:
-    adapter = importlib.import_module(f"kvaudit.engines.{name}")
+    adapter = importlib.import_module(f"kvaudit.engines.{name.replace('-', '_')}")
     try:
         engine = adapter.load(Path(source) if source is not None else None)
     except Exception as error:
@@ -237,6 +239,12 @@ def _fetched(requirement: str) -> Path:
     if folder is None:
         raise UsageError(f"{requirement} has not been fetched: kvaudit fetch {requirement}")
     return folder
+
+
+def _packages() -> Path:
+    from kvaudit.engines.fetch import packages
+
+    return packages()
 
 
 def _split(command: str) -> list[str]:

@@ -3,39 +3,68 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+import importlib.util
+import io
+import os
+import subprocess
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from kvaudit.engines.fetch import cached
+from kvaudit.engines.fetch import cached, packages
 from kvaudit.profiles import PROFILES
-from kvaudit.report import Report
+from kvaudit.report import Finding, Report
 from kvaudit.runner import Audit, Options
 from kvaudit.targets import TargetSpec
 
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None and not (packages() / "torch").is_dir(),
+    reason="torch is neither installed nor fetched; run: kvaudit fetch sglang==0.5.23",
+)
+
 
 @functools.cache
-def audited(text: str, source: str | None = None, **options: Any) -> Report:
+def audited(text: str, source: str | None = None, black_box: bool = False, max_steps: int = 2_000) -> Report:
     """A short audit of an engine: all witnesses, then generated programs."""
     name, _, version = text.partition("==")
     if source is None and cached(name, version) is None:
         pytest.skip(f"not in the cache; run: kvaudit fetch {text}")
-    spec = TargetSpec(text, source)
+    spec = TargetSpec(text, source, black_box=black_box)
     target = spec.start()
     try:
-        return Audit(
-            target, spec, PROFILES[target.profile], Options(max_steps=2_000, **options), lambda event: None
-        ).run()
+        return Audit(target, spec, PROFILES[target.profile], Options(max_steps=max_steps), lambda event: None).run()
     finally:
         target.close()
 
 
-def violated(report: Report) -> dict[str, str]:
-    """What is violated, and what is said of it."""
-    return {row.obligation: row.detail for row in report.rows if row.verdict == "violated"}
+@functools.cache
+def checkout(variable: str, revision: str, folder: Path) -> str:
+    """The files of a revision of the clone that an environment variable names."""
+    clone = os.environ.get(variable)
+    if not clone:
+        pytest.skip(f"it is on no package index; {variable}=DIR names a git clone of it")
+    archive = subprocess.run(["git", "-C", clone, "archive", revision], capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(folder / revision, filter="data")
+    return str(folder / revision)
+
+
+def violated(report: Report) -> set[str]:
+    """The obligations that are violated."""
+    return {row.obligation for row in report.rows if row.verdict == "violated"}
 
 
 def is_clean(report: Report) -> bool:
     """No finding, and no situation that was never met: else the message says which."""
-    assert report.exit_code == 0, [*violated(report).items(), *report.reasons]
+    told = [f"{row.obligation}: {row.detail}" for row in report.rows if row.verdict == "violated"]
+    assert report.exit_code == 0, [*told, *report.reasons, *(goal.id for goal in report.goals if not goal.count)]
     return True
+
+
+def smallest(report: Report, obligation: str) -> Sequence[str]:
+    """The operations of the smallest finding of an obligation."""
+    found: list[Finding] = [finding for finding in report.findings if finding.obligation == obligation]
+    assert found, [finding.id for finding in report.findings]
+    return [step.call for step in min(found, key=lambda finding: len(finding.steps)).steps]

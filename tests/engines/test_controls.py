@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
-from engines.controls import audited, is_clean
+from engines.controls import audited, checkout, is_clean, needs_torch, smallest
 
 VLLM = {
     "0.8.5": "vllm-one-queue",
@@ -24,3 +27,54 @@ def test_vllm_is_clean(version: str) -> None:
     report = audited(f"vllm=={version}")
     assert is_clean(report)
     assert report.header.profile == VLLM[version]
+
+
+NANO_VLLM = "KVAUDIT_NANO_VLLM"
+
+
+@pytest.fixture(scope="module")
+def checkouts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("checkouts")
+
+
+def test_nano_vllm_is_clean(checkouts: Path) -> None:
+    source = checkout(NANO_VLLM, "bb823b3", checkouts)
+    assert is_clean(audited("nano-vllm", source))
+    assert is_clean(audited("nano-vllm", source, black_box=True))
+
+
+@pytest.mark.parametrize("revision", ["df99418", "82f5ca2", "8d63a98"])
+def test_a_stale_mapping_of_nano_vllm_is_found(revision: str, checkouts: Path) -> None:
+    source = checkout(NANO_VLLM, revision, checkouts)
+    assert len(smallest(audited("nano-vllm", source), "I3")) <= 8
+    assert len(smallest(audited("nano-vllm", source, black_box=True), "K1")) <= 8
+
+
+def test_a_hash_that_nano_vllm_drops_is_found(checkouts: Path) -> None:
+    source = checkout(NANO_VLLM, "f64d821", checkouts)
+    assert len(smallest(audited("nano-vllm", source), "I7")) <= 8
+    assert len(smallest(audited("nano-vllm", source, black_box=True), "K1")) <= 8
+
+
+MINI_SGLANG = "KVAUDIT_MINI_SGLANG"
+CACHE = Path("python/minisgl/scheduler/cache.py")
+
+
+@needs_torch
+def test_a_row_of_mini_sglang_that_names_freed_pages_is_found(checkouts: Path) -> None:
+    source = checkout(MINI_SGLANG, "20fcd7f", checkouts)
+    assert len(smallest(audited("mini-sglang", source), "I8")) <= 8
+
+
+@needs_torch
+def test_mini_sglang_is_clean_once_the_row_names_the_pages_of_the_tree(checkouts: Path, tmp_path: Path) -> None:
+    shutil.copytree(checkout(MINI_SGLANG, "20fcd7f", checkouts), tmp_path, dirs_exist_ok=True)
+    text = (tmp_path / CACHE).read_text()
+    row, lock = "self.page_table[req.table_idx, : req.cached_len]", "self.lock(new_handle)\n"
+    assert text.count(row) == text.count(lock) == 1
+    copied = f"""\
+{lock}            if new_handle.cached_len:
+                self.page_table[req.table_idx, : new_handle.cached_len] = new_handle.get_matched_indices()
+"""
+    (tmp_path / CACHE).write_text(text.replace(row, f"{row}.clone()").replace(lock, copied))
+    assert is_clean(audited("mini-sglang", str(tmp_path)))

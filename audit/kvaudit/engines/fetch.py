@@ -85,15 +85,24 @@ def fetch(name: str, version: str, *, cache: Path | None = None, progress: Progr
         return _install(files, root, temporary)
 
 
+def packages(cache: Path | None = None) -> Path:
+    """The folder with what engines need for real and this environment lacks (torch); for this version of Python."""
+    return _folder(cache) / f"packages-cp{sys.version_info.major}{sys.version_info.minor}"
+
+
 def _root(name: str, version: str, cache: Path | None) -> Path:
     if name not in RECIPES:
         raise FetchError(f"unknown engine {name!r}; known: {', '.join(sorted(RECIPES))}")
     if not re.fullmatch(r"[0-9][0-9A-Za-z.+!_-]*", version):  # it becomes a folder and part of a command line
         raise FetchError(f"{version!r} is not a version; say for example {name}==0.33.0")
+    return _folder(cache) / name / version
+
+
+def _folder(cache: Path | None) -> Path:
     if cache is None:
         chosen = os.environ.get("KVAUDIT_CACHE")
         cache = Path(chosen) if chosen else platformdirs.user_cache_path("kvaudit")
-    return cache / "engines" / name / version
+    return cache / "engines"
 
 
 @contextmanager

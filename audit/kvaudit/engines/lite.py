@@ -51,12 +51,13 @@ class Recipe:
 
     `real` are glob patterns of files, relative to the folder that holds the package; `optional` are
     third-party modules whose absence the engine handles itself, so that they are left absent instead of being
-    stubbed.
+    stubbed; `needs` are those for which no stub will do.
     """
 
     package: str
     real: tuple[str, ...]
     optional: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
     def wants(self, path: str) -> bool:
         """Say whether the file at `path` (relative, with slashes) is one to load for real.
@@ -282,6 +283,9 @@ def install(recipe: Recipe, root: Path | None) -> Loaded:
         raise LoadError(f"{package} is imported already: an engine is loaded once, in a fresh child process")
     if root is None:
         root = _installed_root(package)
+    missing = [name for name in recipe.needs if importlib.util.find_spec(name) is None]
+    if missing:
+        raise LoadError(f"it needs {' and '.join(missing)}: {sys.executable} -m pip install {' '.join(missing)}")
     if not (root / package).is_dir():
         raise LoadError(f"{root} holds no folder {package}/; --source wants the top folder of a checkout")
     return Loaded(recipe, root)

@@ -61,6 +61,8 @@ def guard(
         raise UsageError(f"every is the number of operations between two full checks, at least 1, not {every!r}")
     if profile not in PROFILES:
         raise UsageError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
+    if PROFILES[profile].chooses:
+        raise UsageError(f"a guard follows no manager that chooses what it caches, as under the profile {profile}")
     pool = Pool(
         num_blocks=_attribute(manager, "num_blocks", num_blocks),
         block_size=_attribute(manager, "block_size", block_size),
