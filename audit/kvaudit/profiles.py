@@ -72,7 +72,7 @@ NANO_VLLM = Profile(
     "the newest copy of equal content can be hit, and free and cached blocks wait in one queue",
     Variants(free_list="any order", take_from="one queue", duplicates="keep new"),
     notes=(
-        "full blocks are registered after they are computed, and a copy takes over the mapping (block_manager.py:110-120)",
+        "full blocks are registered once computed, and a copy takes over the mapping (block_manager.py:110-120)",
         "one queue, from whose head blocks are taken, whether they have content or not (block_manager.py:43-56)",
         "blocks of 1 token cannot be: a new block is taken where len % block_size == 1 (block_manager.py:106-108)",
     ),
@@ -95,12 +95,45 @@ MINI_SGLANG = Profile(
     "a radix tree: what is cached is read off the tree, and whole leaves are given up",
     Variants(free_list="any order", cache="its own"),
     notes=(
-        "a prompt enters the tree when it is computed (scheduler/scheduler.py:163-164), what decode filled when it ends (:159-161)",
+        "a prompt enters the tree when it is computed, what decode filled at the end (scheduler/scheduler.py:159-164)",
         "the tree keeps the older page, and the row of the request is to name it (scheduler/cache.py:55-79)",
         "whole leaves are given up, oldest first (kvcache/radix_cache.py:148-175)",
     ),
     limits=Limits(most_token=2**31 - 1),
     beyond=_TREE_BEYOND,
 )
+SGLANG = Profile(
+    "sglang",
+    "a radix tree: what is cached is read off the tree, and whole leaves are given up",
+    Variants(free_list="any order", cache="its own"),
+    notes=(
+        "a prompt enters the tree once computed, what decode filled at the end (mem_cache/common.py:271, :425-430)",
+        "the tree keeps the older page, and the row is rewritten to it (mem_cache/radix_cache.py:500-540)",
+        "whole leaves are given up, before an allocation that may need a page more (mem_cache/allocation.py:186, :583)",
+        "page 0 of the engine's pool is written by padding: it is left out (mem_cache/allocator/token.py:43)",
+    ),
+    beyond=_TREE_BEYOND,
+)
+TRANSFORMERS = Profile(
+    "transformers",
+    "a request adopts the older copy of its content, and all that is cached is given up at once",
+    Variants(free_list="any order", cache="its own"),
+    notes=(
+        "blocks are registered when they are computed; a request swaps a duplicate for the block that was there before "
+        "(generation/continuous_batching/cache_allocators/cache_allocator.py:289-312)",
+        "where room is short, all that is cached and idle is given up at once (cache.py:362, scheduler.py:188)",
+        "two blocks at the start take what padding writes and reads: they are left out (cache.py:209-212)",
+    ),
+    limits=Limits(most_token=2**31 - 1),
+    beyond={
+        **dict.fromkeys(
+            ("duplicated", "original evicted", "gap in the cache", "evicted its own"), "each content is held once"
+        ),
+        "evicted in order": "all that is cached and idle is given up at once",
+    },
+)
 
-PROFILES = {profile.name: profile for profile in (SEED, STRICT, VLLM, VLLM_ONE_QUEUE, NANO_VLLM, MINI_SGLANG)}
+PROFILES = {
+    profile.name: profile
+    for profile in (SEED, STRICT, VLLM, VLLM_ONE_QUEUE, SGLANG, TRANSFORMERS, NANO_VLLM, MINI_SGLANG)
+}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kvaudit import words
 from kvaudit.breach import Breach
 from kvaudit.observation import Keys, as_ledger, check_sense
-from kvaudit.protocol import Mutation, Observed, State
+from kvaudit.protocol import Free, Mutation, Observed, State
 from kvspec.ledger import Ledger
 from kvspec.operations import Step
 from kvspec.own_cache import wrong_choices
@@ -28,8 +28,8 @@ def settle(before: Ledger, operation: Mutation, step: Step | None, seen: Observe
     due = step.after if step is not None else before
     _learn(before, due, state, keys)
     found = as_ledger(state, due, keys)
-    taken = step.change.taken if step is not None else ()
-    wrong = list(wrong_choices(before, due, found, operation.seq, taken))
+    asks = step is not None and not isinstance(operation, Free)
+    wrong = list(wrong_choices(before, due, found, operation.seq, asks))
     breaches = [Breach("O1" if step is None else w.obligation, w.what, w.blocks) for w in wrong]
     free = found.num_blocks - len({b for record in found.sequences.values() for b in record.table})
     if not breaches and seen.num_free_blocks != free:

@@ -13,7 +13,7 @@ import importlib
 import importlib.util
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,7 +34,9 @@ REFUSALS = frozenset({"OutOfBlocks"})
 
 _PROGRAM = "cmd:"
 
-ENGINES = ("vllm", "nano-vllm", "mini-sglang")
+_NO_SETTINGS: Mapping[str, str] = {}
+
+ENGINES = ("vllm", "sglang", "transformers", "nano-vllm", "mini-sglang")
 """Engines with an adapter: `kvaudit.engines` has a module of that name, with _ for -."""
 
 
@@ -65,6 +67,7 @@ class TargetSpec:
 
     source: the checkout of an engine. refusals: further names of exceptions that are refusals. isolate: run a
     Python class in a child process. black_box: do not use observe(). timeout: seconds that one step may take.
+    settings: of an engine, NAME=VALUE each.
     """
 
     text: str
@@ -73,12 +76,15 @@ class TargetSpec:
     isolate: bool = False
     black_box: bool = False
     timeout: float = DEFAULT_TIMEOUT_S
+    settings: tuple[str, ...] = ()
 
     def flags(self) -> list[str]:
         """The options that say the same on a command line."""
         flags = ["--source", self.source] if self.source is not None else []
         for refusal in self.refusals:
             flags += ["--refusal", refusal]
+        for setting in self.settings:
+            flags += ["--set", setting]
         flags += ["--isolate"] if self.isolate else []
         flags += ["--black-box"] if self.black_box else []
         return flags + (["--timeout", f"{self.timeout:g}"] if self.timeout != DEFAULT_TIMEOUT_S else [])
@@ -140,6 +146,8 @@ class TargetSpec:
             command += ["--source", source]
         if self.engine is not None:
             command += ["--packages", str(_packages())]
+        for setting in self.settings:
+            command += ["--set", setting]
         for refusal in self.refusals:
             command += ["--refusal", refusal]
         # The child's own limit rings first; ours is for a child that cannot even ring.
@@ -149,16 +157,26 @@ class TargetSpec:
     def _check_source(self) -> None:
         if self.source is not None and self.engine is None:
             raise UsageError(f"--source is for engines ({', '.join(ENGINES)}), not for {self.text}")
+        if self.settings and self.engine is None:
+            raise UsageError(f"--set is for engines ({', '.join(ENGINES)}), not for {self.text}")
+        for setting in self.settings:
+            if not all(setting.partition("=")):
+                raise UsageError(f"--set {setting}: it is to be NAME=VALUE")
 
 
 def load_in_process(
-    text: str, *, source: str | None = None, refusals: frozenset[str] = frozenset(), timeout: float = 10.0
+    text: str,
+    *,
+    source: str | None = None,
+    refusals: frozenset[str] = frozenset(),
+    timeout: float = 10.0,
+    settings: Mapping[str, str] = _NO_SETTINGS,
 ) -> ApiTarget:
     """Load a class or an engine into this process. Raises UsageError or TargetError."""
     refusals = refusals | REFUSALS
     name = text.partition("==")[0]
     if name in ENGINES:
-        return _load_engine(name, source, refusals, timeout)
+        return _load_engine(name, source, refusals, timeout, settings)
     path = "kvblocks:BlockManager" if text == "kvblocks" else text
     module_name, colon, class_name = path.rpartition(":")
     if not colon or not module_name or not class_name:
@@ -186,10 +204,14 @@ def _is_candidate(value: Any, module: str) -> bool:
     return own and not issubclass(value, BaseException)
 
 
-def _load_engine(name: str, source: str | None, refusals: frozenset[str], timeout: float) -> ApiTarget:
+def _load_engine(
+    name: str, source: str | None, refusals: frozenset[str], timeout: float, settings: Mapping[str, str]
+) -> ApiTarget:
     adapter = importlib.import_module(f"kvaudit.engines.{name.replace('-', '_')}")
     try:
-        engine = adapter.load(Path(source) if source is not None else None)
+        chosen = adapter.RECIPE.chosen(settings)
+        root = Path(source) if source is not None else None
+        engine = adapter.load(root, **chosen)
     except Exception as error:
         raise TargetError(f"{name} could not be loaded: {error}") from error
     return ApiTarget(
@@ -198,7 +220,7 @@ def _load_engine(name: str, source: str | None, refusals: frozenset[str], timeou
         version=engine.version,
         profile=engine.profile,
         stubs=engine.stubs,
-        notes=engine.notes,
+        notes=[*engine.notes, *(f"{setting}: {value}" for setting, value in chosen.items())],
         refusals=refusals,
         timeout=timeout,
     )

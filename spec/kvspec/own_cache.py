@@ -23,21 +23,21 @@ class Wrong(NamedTuple):
     blocks: tuple[int, ...]
 
 
-def wrong_choices(before: Ledger, due: Ledger, seen: Ledger, seq_id: SeqId, taken: tuple[int, ...]) -> Iterator[Wrong]:
+def wrong_choices(before: Ledger, due: Ledger, seen: Ledger, seq_id: SeqId, asks: bool) -> Iterator[Wrong]:
     """What is illegal in `seen`, after an operation on `before` that is to leave the records of `due`.
 
-    seq_id: the sequence that the operation is of. taken: the blocks that it took; none if it was refused.
+    seq_id: the sequence that the operation is of. asks: it is one that asked for room, and got it.
     O(pool + tokens of the live sequences).
     """
     yield from _records(before, due, seen, seq_id)
     yield from _places(seen)
     yield from _contents(seen)
-    yield from _forgotten(before, seen, taken)
+    yield from _forgotten(before, seen, asks)
     yield from _gained(before, seen, seq_id)
 
 
 def _records(before: Ledger, due: Ledger, seen: Ledger, seq_id: SeqId) -> Iterator[Wrong]:
-    """Tables are as due, but that of this sequence may name, for a duplicate, a block that carried its content before."""
+    """Tables are as due, but that of this sequence may name, for a duplicate, the block that carried its content."""
     for seq in [*due.sequences, *(seq for seq in seen.sequences if seq not in due.sequences)]:
         if seq not in due.sequences or seq not in seen.sequences:
             yield Wrong("O7", f"the records of {seq!r} are {'left' if seq in seen.sequences else 'gone'}", ())
@@ -103,15 +103,15 @@ def _contents(s: Ledger) -> Iterator[Wrong]:
                 yield Wrong("I7", f"block {b} is block {place[b]} of one table and block {i} of another", (b,))
 
 
-def _forgotten(before: Ledger, seen: Ledger, taken: tuple[int, ...]) -> Iterator[Wrong]:
-    """O6: only what is idle is given up, only by an operation that takes blocks, and what stays can still be hit."""
+def _forgotten(before: Ledger, seen: Ledger, asks: bool) -> Iterator[Wrong]:
+    """O6: only what is idle is given up, only for an operation that asks for room, and what stays can still be hit."""
     for b, h in enumerate(before.block_hash):
         if h is None or seen.block_hash[b] is h:
             continue
-        if before.ref[b] or (b not in taken and seen.ref[b]):
+        if before.ref[b]:
             yield Wrong("O6", f"block {b} has lost its identity {h!r} though it is in use", (b,))
-        elif not taken:
-            yield Wrong("O6", f"block {b} has lost its identity {h!r} though no block was taken", (b,))
+        elif not asks:
+            yield Wrong("O6", f"block {b} has lost its identity {h!r} though nobody asked for room", (b,))
     for h, b in before.hash_to_block.items():
         if seen.block_hash[b] is h and h not in seen.hash_to_block:
             yield Wrong("O6", f"{h!r} cannot be hit any more though block {b} carries it", (b,))

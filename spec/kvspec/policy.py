@@ -1,9 +1,9 @@
 """Policies: who chooses where the specification leaves a choice.
 
 An operation has an *effect* that follows from a few choices: which of several copies is hit, which blocks are
-taken, who is mapped where a copy is registered, and who inherits the mapping of an evicted block. The seed's manager always makes the same choices: the
-policy `SEED`. An audited engine makes its own: an auditor gives a policy that reads them off the engine's answers,
-and holds them to `kvspec.variants`.
+taken, who is mapped where a copy is registered, and who inherits the mapping of an evicted block. The seed's manager
+always makes the same choices: the policy `SEED`. An audited engine makes its own: an auditor gives a policy that reads
+them off the engine's answers, and holds them to `kvspec.variants`.
 """
 
 from __future__ import annotations

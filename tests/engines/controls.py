@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import io
 import os
+import shutil
 import subprocess
 import tarfile
 from collections.abc import Sequence
@@ -26,17 +27,24 @@ needs_torch = pytest.mark.skipif(
 
 
 @functools.cache
-def audited(text: str, source: str | None = None, black_box: bool = False, max_steps: int = 2_000) -> Report:
+def audited(text: str, source: str | None = None, black_box: bool = False, settings: tuple[str, ...] = ()) -> Report:
     """A short audit of an engine: all witnesses, then generated programs."""
-    name, _, version = text.partition("==")
-    if source is None and cached(name, version) is None:
-        pytest.skip(f"not in the cache; run: kvaudit fetch {text}")
-    spec = TargetSpec(text, source, black_box=black_box)
+    if source is None:
+        fetched(text)
+    spec = TargetSpec(text, source, black_box=black_box, settings=settings)
     target = spec.start()
     try:
-        return Audit(target, spec, PROFILES[target.profile], Options(max_steps=max_steps), lambda event: None).run()
+        return Audit(target, spec, PROFILES[target.profile], Options(max_steps=2_000), lambda event: None).run()
     finally:
         target.close()
+
+
+def fetched(text: str) -> Path:
+    """The folder of an engine in the cache."""
+    folder = cached(*text.split("=="))
+    if folder is None:
+        pytest.skip(f"not in the cache; run: kvaudit fetch {text}")
+    return folder
 
 
 @functools.cache
@@ -49,6 +57,15 @@ def checkout(variable: str, revision: str, folder: Path) -> str:
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(folder / revision, filter="data")
     return str(folder / revision)
+
+
+def changed(text: str, folder: Path, file: str, old: str, new: str) -> str:
+    """A copy of a fetched engine with one bug planted."""
+    shutil.copytree(fetched(text), folder, dirs_exist_ok=True)
+    source = (folder / file).read_text()
+    assert source.count(old) == 1
+    (folder / file).write_text(source.replace(old, new))
+    return str(folder)
 
 
 def violated(report: Report) -> set[str]:

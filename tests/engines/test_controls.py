@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engines.controls import audited, checkout, is_clean, needs_torch, smallest
+from engines.controls import audited, changed, checkout, is_clean, needs_torch, smallest
+from kvaudit.engines import sglang
 
 VLLM = {
     "0.8.5": "vllm-one-queue",
@@ -54,6 +55,34 @@ def test_a_hash_that_nano_vllm_drops_is_found(checkouts: Path) -> None:
     source = checkout(NANO_VLLM, "f64d821", checkouts)
     assert len(smallest(audited("nano-vllm", source), "I7")) <= 8
     assert len(smallest(audited("nano-vllm", source, black_box=True), "K1")) <= 8
+
+
+@needs_torch
+@pytest.mark.parametrize("policy", sglang.RECIPE.settings["policy"])
+def test_sglang_is_clean(policy: str) -> None:
+    assert is_clean(audited("sglang==0.5.23", settings=(f"policy={policy}",)))
+
+
+@needs_torch
+def test_a_row_of_sglang_that_is_not_rewritten_is_found(tmp_path: Path) -> None:
+    source = changed("sglang==0.5.23", tmp_path, "sglang/srt/mem_cache/radix_cache.py", _REWRITE, "(lambda *_: None)(")
+    assert len(smallest(audited("sglang", source), "I8")) <= 8
+
+
+_REWRITE = "self.req_to_token_pool.write("
+
+
+@needs_torch
+def test_transformers_is_clean() -> None:
+    assert is_clean(audited("transformers==5.24.0"))
+
+
+@needs_torch
+def test_a_duplicate_that_transformers_does_not_give_back_is_found(tmp_path: Path) -> None:
+    file = "transformers/generation/continuous_batching/cache_allocators/cache_allocator.py"
+    gives_back, leaks = "if self.ledger.release(block_id):", "if self.ledger.release(block_id) and False:"
+    source = changed("transformers==5.24.0", tmp_path, file, gives_back, leaks)
+    assert len(smallest(audited("transformers", source), "I8")) <= 8
 
 
 MINI_SGLANG = "KVAUDIT_MINI_SGLANG"

@@ -22,6 +22,7 @@ from kvaudit.cli.options import (
     Refusal,
     Report,
     Sarif,
+    Settings,
     Source,
     Summary,
     Target,
@@ -38,6 +39,7 @@ NOT_FETCHED = 4
 def run(
     target: Target,
     source: Source = None,
+    settings: Settings = [],  # noqa: B006
     profile: Profile = None,
     max_steps: Annotated[
         int | None,
@@ -68,7 +70,7 @@ def run(
     from kvaudit.runner import DEFAULT_MAX_STEPS, Audit, Options
     from kvaudit.terminal import Terminal
 
-    spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout)
+    spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout, tuple(settings))
     if max_steps is None and max_time is None:
         max_steps = DEFAULT_MAX_STEPS
     options = Options(seed, max_steps, max_time, stop_at_first, misuse, failures, engine)
@@ -106,6 +108,7 @@ def explore(
     report: Report = None,
     failures: Failures = FAILURES,
     source: Source = None,
+    settings: Settings = [],  # noqa: B006
     profile: Profile = None,
     refusal: Refusal = [],  # noqa: B006
     isolate: Isolate = False,
@@ -121,7 +124,7 @@ def explore(
     for name in without:
         if name not in ASSUMED:
             raise UsageError(f"--without {name}: there are {', '.join(ASSUMED)}")
-    spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout)
+    spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout, tuple(settings))
     options = Options(depth, frozenset(without), processes, max_time, misuse, failures)
     folder = ReportFolder(report)
     with (

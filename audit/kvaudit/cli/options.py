@@ -25,6 +25,10 @@ Refusal = Annotated[
     list[str],
     typer.Option("--refusal", metavar="NAME", help="An exception class that is a refusal, beside OutOfBlocks."),
 ]
+Settings = Annotated[
+    list[str],
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the engine; docs/engines.md lists them."),
+]
 Isolate = Annotated[bool, typer.Option("--isolate", help="Run a Python class in a child process.")]
 BlackBox = Annotated[bool, typer.Option("--black-box", help="Do not use observe().")]
 Timeout = Annotated[

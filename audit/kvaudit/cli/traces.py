@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.padding import Padding
 
 from kvaudit.cli.console import INTERRUPTED, JsonFile, ReportFolder, say, started
-from kvaudit.cli.options import BlackBox, Isolate, Json, Refusal, Report, Source, Timeout
+from kvaudit.cli.options import BlackBox, Isolate, Json, Refusal, Report, Settings, Source, Timeout
 from kvaudit.errors import UsageError
 from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
 
@@ -43,6 +43,7 @@ def replay(
     trace: Saved,
     target: Another = None,
     source: Source = None,
+    settings: Settings = [],  # noqa: B006
     profile: Rules = None,
     refusal: Refusal = [],  # noqa: B006 (typer copies it)
     isolate: Isolate = False,
@@ -57,7 +58,7 @@ def replay(
     from kvaudit.trace import read_lines
 
     header, lines = read_lines(trace)
-    spec = TargetSpec(_named(target, header), source, tuple(refusal), isolate, black_box, timeout)
+    spec = TargetSpec(_named(target, header), source, tuple(refusal), isolate, black_box, timeout, tuple(settings))
     folder = ReportFolder(report)
     with started(spec, profile or header.profile) as (manager, rules, console):
 
@@ -102,6 +103,7 @@ def shrink(
     output: Output = None,
     target: Another = None,
     source: Source = None,
+    settings: Settings = [],  # noqa: B006
     profile: Rules = None,
     refusal: Refusal = [],  # noqa: B006 (typer copies it)
     isolate: Isolate = False,
@@ -115,7 +117,7 @@ def shrink(
 
     header, scenario = read_trace(trace)
     small_trace = output or beside(trace, "small")
-    spec = TargetSpec(_named(target, header), source, tuple(refusal), isolate, black_box, timeout)
+    spec = TargetSpec(_named(target, header), source, tuple(refusal), isolate, black_box, timeout, tuple(settings))
     with started(spec, profile or header.profile) as (manager, rules, console):
         with progress_bar(console) as bar:
             task = bar.add_task("shrinking", total=None, done="")

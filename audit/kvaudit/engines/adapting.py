@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,27 @@ def tried(engine: str, manager: Callable[..., Any], *, block_size: int = 2, cach
         raise
     except Exception as error:
         raise LoadError(f"the API of this {engine} is not as expected: {type(error).__name__}: {error}") from error
+
+
+def functions_of(file: Path, names: Collection[str], namespace: dict[str, Any]) -> dict[str, Any]:
+    """Functions of a file that cannot be imported here, each compiled by itself. Raises `LoadError`.
+
+    namespace: the global names that they use.
+    """
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise LoadError(f"{file} cannot be read: {error.strerror}") from error
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
+    missing = set(names) - {node.name for node in found}
+    if missing:
+        raise LoadError(f"{file} has no {', '.join(sorted(missing))}: not a version that this adapter knows")
+    module = ast.Module([*_LATE_ANNOTATIONS, *found], type_ignores=[])
+    exec(compile(ast.fix_missing_locations(module), str(file), "exec"), namespace)
+    return {name: namespace[name] for name in names}
+
+
+_LATE_ANNOTATIONS = ast.parse("from __future__ import annotations").body
 
 
 def version_of(distribution: str, root: Path | None, loaded: Loaded) -> str:

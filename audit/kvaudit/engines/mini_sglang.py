@@ -1,4 +1,4 @@
-"""mini-sglang's `CacheManager` and radix tree behind the seed's API, driven as its scheduler does. From a checkout only.
+"""mini-sglang's `CacheManager` and radix tree behind the seed's API, driven as its scheduler does; from a checkout.
 
 Two things are replaced, as there is no GPU: the kernel that compares keys, and pinned memory, which is ordinary memory
 here. The clock, by which the tree tells what is old, is a counter.
@@ -6,11 +6,12 @@ here. The clock, by which the tree tells what is old, is a counter.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from kvaudit.engines.adapting import OutOfBlocks, need, tried
@@ -34,9 +35,9 @@ _MOST_RUNNING = 256
 
 @dataclass(frozen=True, slots=True)
 class _Api:
-    torch: ModuleType
-    core: ModuleType
-    cache: ModuleType
+    torch: Any
+    core: Any
+    cache: Any
 
 
 class Manager:
@@ -183,9 +184,7 @@ def load(root: Path | None) -> Engine:
 
 
 def _probe(loaded: Loaded) -> _Api:
-    import torch
-
-    utils = _module("minisgl.utils")
+    torch, utils = _module("torch"), _module("minisgl.utils")
     for name in ("misc", "registry"):
         real = loaded.module(f"minisgl.utils.{name}")
         vars(utils).update({key: value for key, value in vars(real).items() if not key.startswith("_")})
@@ -195,20 +194,18 @@ def _probe(loaded: Loaded) -> _Api:
         need(need(api.cache, "CacheManager"), name)
     api.cache.torch = _Unpinned(torch)
     clock = itertools.count(1)
-    loaded.module("minisgl.kvcache.radix_cache").time = SimpleNamespace(monotonic_ns=lambda: next(clock))
+    vars(loaded.module("minisgl.kvcache.radix_cache"))["time"] = SimpleNamespace(monotonic_ns=lambda: next(clock))
     return api
 
 
 def _module(name: str) -> Any:
-    import importlib
-
     return importlib.import_module(name)
 
 
 class _Unpinned:
     """torch, of which no memory is pinned."""
 
-    def __init__(self, torch: ModuleType) -> None:
+    def __init__(self, torch: Any) -> None:
         self._torch = torch
 
     def __getattr__(self, name: str) -> Any:
