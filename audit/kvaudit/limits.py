@@ -13,11 +13,12 @@ from kvaudit.protocol import MAX_TOKEN, Allocate, Append, Mutation, Pool, Progra
 @dataclass(frozen=True)
 class Limits:
     """least_block_size: the smallest block. cache_switch: whether the prefix cache can be off. most_token: the largest
-    token id."""
+    token id. appends: whether a sequence can grow."""
 
     least_block_size: int = 1
     cache_switch: bool = True
     most_token: int = MAX_TOKEN
+    appends: bool = True
 
     def allow(self, pool: Pool) -> bool:
         """Whether there can be such a pool."""
@@ -37,7 +38,8 @@ class Limits:
         """
         times = -(-self.least_block_size // pool.block_size)
         larger = self.nearest(msgspec.structs.replace(pool, block_size=pool.block_size * times))
-        return larger, tuple(longer for operation in program for longer in _repeated(operation, times))
+        kept = [operation for operation in program if self.appends or not isinstance(operation, Append)]
+        return larger, tuple(longer for operation in kept for longer in _repeated(operation, times))
 
 
 def _repeated(operation: Mutation, times: int) -> Iterator[Mutation]:

@@ -133,7 +133,34 @@ TRANSFORMERS = Profile(
     },
 )
 
+VLLM_MLX = Profile(
+    "vllm-mlx",
+    "a cache of finished requests: what is cached is read off what it shows",
+    Variants(free_list="any order", cache="its own"),
+    notes=(
+        "a sequence is a whole request, which generates nothing: KV is copied out of the cache when it is admitted "
+        "(scheduler.py:2131), and into it when it ends (scheduler.py:2992)",
+        "free does what the server never does (scheduler.py:3005), release_cache; else the pool would stay full",
+        "only blocks that a request holds are hit, and so none that is idle (paged_cache.py:847-851)",
+    ),
+    limits=Limits(cache_switch=False, appends=False),
+    beyond={
+        **_TREE_BEYOND,
+        **dict.fromkeys(
+            ("append refused", "crossed a boundary", "filled by append", "twins"), "a sequence does not grow"
+        ),
+        **dict.fromkeys(
+            (
+                *("evicted", "evicted in order", "revived", "naive check refuted", "coarse check surpassed"),
+                *("refused with room", "many live", "cached further", "whole prompt cached"),
+            ),
+            "what is idle is never hit",
+        ),
+        "cache off": "there is no switch for the prefix cache",
+    },
+)
+
 PROFILES = {
     profile.name: profile
-    for profile in (SEED, STRICT, VLLM, VLLM_ONE_QUEUE, SGLANG, TRANSFORMERS, NANO_VLLM, MINI_SGLANG)
+    for profile in (SEED, STRICT, VLLM, VLLM_ONE_QUEUE, SGLANG, TRANSFORMERS, VLLM_MLX, NANO_VLLM, MINI_SGLANG)
 }

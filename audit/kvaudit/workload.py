@@ -137,11 +137,12 @@ class Workload:
             self._play(Allocate(name, prompt[: self._pool.num_blocks * self._pool.block_size + 1]))
 
     def append(self, choices: Choices) -> None:
-        self._play(Append(self._one_live(choices), self._alphabet[choices.one_of(_SYMBOLS)]))
+        if self._driver.limits.appends:
+            self._play(Append(self._one_live(choices), self._alphabet[choices.one_of(_SYMBOLS)]))
 
     def append_all(self, choices: Choices) -> None:
         seq = self._one_live(choices)
-        for token in self._text(choices):
+        for token in self._text(choices) if self._driver.limits.appends else ():
             if self._play(Append(seq, token)):
                 break  # so it would be again
 

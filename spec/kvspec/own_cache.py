@@ -88,14 +88,14 @@ def _contents(s: Ledger) -> Iterator[Wrong]:
         yield Wrong("O9", "something is cached though the prefix cache is off", ())
     for mapped, b in s.hash_to_block.items():
         if not 0 <= b < s.num_blocks or s.block_hash[b] is not mapped:
-            yield Wrong("I3", f"{mapped!r} is mapped to block {b}, which does not carry it", (b,))
+            yield Wrong("I3", f"{_named(mapped)} is mapped to block {b}, which does not carry it", (b,))
     place: dict[int, int] = {}
     for seq, record in s.sequences.items():
         for i, b in enumerate(record.table):
             h = record.chain[i] if i < len(record.chain) else None
             carried = s.block_hash[b]
             if carried is not None and carried is not h:
-                what = f"block {b}, block {i} of {seq!r}, carries {carried!r}, its content is {h or 'partial'!r}"
+                what = f"block {b}, block {i} of {seq!r}, carries {_named(carried)}, its content is {_named(h)}"
                 yield Wrong("I7" if h is not None else "I6", what, (b,))
             if h is None and s.ref[b] != 1:
                 yield Wrong("I6", f"block {b}, which {seq!r} has filled in part, has {s.ref[b]} references", (b,))
@@ -104,13 +104,16 @@ def _contents(s: Ledger) -> Iterator[Wrong]:
 
 
 def _forgotten(before: Ledger, seen: Ledger, asks: bool) -> Iterator[Wrong]:
-    """O6: only what is idle is given up, only for an operation that asks for room, and what stays can still be hit."""
+    """O6: what is held keeps its identity, what is idle gives way only to a request, and what stays can still be hit.
+
+    What a sequence leaves behind when it ends may be forgotten at once.
+    """
     for b, h in enumerate(before.block_hash):
         if h is None or seen.block_hash[b] is h:
             continue
-        if before.ref[b]:
+        if before.ref[b] and seen.ref[b]:
             yield Wrong("O6", f"block {b} has lost its identity {h!r} though it is in use", (b,))
-        elif not asks:
+        elif not before.ref[b] and not asks:
             yield Wrong("O6", f"block {b} has lost its identity {h!r} though nobody asked for room", (b,))
     for h, b in before.hash_to_block.items():
         if seen.block_hash[b] is h and h not in seen.hash_to_block:
@@ -126,9 +129,16 @@ def _gained(before: Ledger, seen: Ledger, seq_id: SeqId) -> Iterator[Wrong]:
         if h is None or before.block_hash[b] is h:
             continue
         if own.get(b) is not h:
-            yield Wrong("O8", f"block {b} is registered as {h!r}, its content is {own.get(b, 'another')!r}", (b,))
+            yield Wrong("O8", f"block {b} is registered as {_named(h)}, its content is {_named(own.get(b))}", (b,))
         elif h not in seen.hash_to_block:
-            yield Wrong("O8", f"block {b} is registered as {h!r}, which cannot be hit", (b,))
+            yield Wrong("O8", f"block {b} is registered as {_named(h)}, which cannot be hit", (b,))
+
+
+def _named(h: Identity | None) -> str:
+    """An identity in words; one that nobody registered has keys of its own."""
+    if h is None:
+        return "no full block"
+    return "an unknown content" if h.extra else repr(h)
 
 
 def _content_of(record: Sequence) -> dict[int, Identity]:

@@ -20,7 +20,8 @@ import pytest
 import kvaudit
 from kvaudit.engines import fetch as module
 from kvaudit.engines import pip
-from kvaudit.engines.fetch import FetchError, cached, fetch
+from kvaudit.engines.fetch import cached, fetch
+from kvaudit.engines.pip import FetchError
 
 KEPT = {"vllm/envs.py": b"A = 1\n", "vllm/v1/core/block_pool.py": b"B = 2\n", "vllm/v1/request.py": b"C = 3\n"}
 LEFT = {"vllm/__init__.py": b"raise RuntimeError\n", "vllm/v1/core/sched/scheduler.py": b"\n", "vllm/_C.abi3.so": b"\0"}
@@ -121,9 +122,8 @@ def toy_wheel(name: str) -> bytes:
         archive.writestr(f"{name}/__init__.py", "")
         archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(
-            f"{info}/RECORD", f"{name}/__init__.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n"
-        )
+        listed = (f"{name}/__init__.py", f"{info}/METADATA", f"{info}/WHEEL", f"{info}/RECORD")
+        archive.writestr(f"{info}/RECORD", "".join(f"{file},,\n" for file in listed))
     return data.getvalue()
 
 
@@ -137,7 +137,7 @@ def test_a_version_that_does_not_exist_names_those_that_do(wheels: Path, tmp_pat
 
 def test_a_wheel_for_another_platform_serves_as_well(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_wheel(wheels, "7.0.1", "cp38-abi3-manylinux1_x86_64")
-    real = module.run_pip
+    real = pip.run_pip
 
     def on_a_mac(arguments: tuple[str, ...], *rest: object) -> tuple[int, str]:
         elsewhere = any(argument.startswith("--platform") for argument in arguments)

@@ -149,8 +149,8 @@ def fetch(
     """Download the few files of an engine that its block manager needs, into the user's cache."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    from kvaudit.engines.fetch import FetchError
     from kvaudit.engines.fetch import fetch as fetch_engine
+    from kvaudit.engines.pip import FetchError
 
     name, equals, version = requirement.partition("==")
     if not (name and equals and version):

@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 
 import platformdirs
 
-from kvaudit.engines import sglang, transformers, vllm
+from kvaudit.engines import sglang, transformers, vllm, vllm_mlx
 from kvaudit.engines.lite import Recipe
 from kvaudit.engines.pip import FetchError, Progress, no_space, problem, reason, run_pip, versions_in
 
@@ -33,6 +33,7 @@ RECIPES: dict[str, Recipe] = {
     "vllm": vllm.RECIPE,
     "sglang": sglang.RECIPE,
     "transformers": transformers.RECIPE,
+    "vllm-mlx": vllm_mlx.RECIPE,
 }
 
 _MANIFEST = "manifest.json"
