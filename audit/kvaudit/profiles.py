@@ -44,6 +44,11 @@ SEED = Profile(
     "the seed's policy, block ids up to renaming: free blocks without content are interchangeable",
     Variants(free_list="any order"),
 )
+OWN_CACHE = Profile(
+    "own-cache",
+    "what is cached is the target's choice, and read off observe()",
+    Variants(free_list="any order", cache="its own"),
+)
 _VLLM_NOTES = (
     "block 0 of the engine's pool is its null block: it is left out, and the others are renumbered from 0",
     "full blocks are registered when their slots are allocated, before they are computed",
@@ -162,5 +167,16 @@ VLLM_MLX = Profile(
 
 PROFILES = {
     profile.name: profile
-    for profile in (SEED, STRICT, VLLM, VLLM_ONE_QUEUE, SGLANG, TRANSFORMERS, VLLM_MLX, NANO_VLLM, MINI_SGLANG)
+    for profile in (
+        SEED,
+        STRICT,
+        OWN_CACHE,
+        VLLM,
+        VLLM_ONE_QUEUE,
+        SGLANG,
+        TRANSFORMERS,
+        VLLM_MLX,
+        NANO_VLLM,
+        MINI_SGLANG,
+    )
 }

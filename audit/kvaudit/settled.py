@@ -29,7 +29,8 @@ def settle(before: Ledger, operation: Mutation, step: Step | None, seen: Observe
     _learn(before, due, state, keys)
     found = as_ledger(state, due, keys)
     asks = step is not None and not isinstance(operation, Free)
-    wrong = list(wrong_choices(before, due, found, operation.seq, asks))
+    hits = step.change.hit if step is not None else ()
+    wrong = list(wrong_choices(before, due, found, operation.seq, hits, asks))
     breaches = [Breach("O1" if step is None else w.obligation, w.what, w.blocks) for w in wrong]
     free = found.num_blocks - len({b for record in found.sequences.values() for b in record.table})
     if not breaches and seen.num_free_blocks != free:

@@ -23,17 +23,31 @@ class Wrong(NamedTuple):
     blocks: tuple[int, ...]
 
 
-def wrong_choices(before: Ledger, due: Ledger, seen: Ledger, seq_id: SeqId, asks: bool) -> Iterator[Wrong]:
+def wrong_choices(
+    before: Ledger, due: Ledger, seen: Ledger, seq_id: SeqId, hits: tuple[int, ...], asks: bool
+) -> Iterator[Wrong]:
     """What is illegal in `seen`, after an operation on `before` that is to leave the records of `due`.
 
-    seq_id: the sequence that the operation is of. asks: it is one that asked for room, and got it.
-    O(pool + tokens of the live sequences).
+    seq_id: the sequence that the operation is of. hits: the blocks that it shares now. asks: it asked for room, and got
+    it. O(pool + tokens of the live sequences).
     """
+    strange = [b for b in _listed(seen) if not 0 <= b < seen.num_blocks]
+    if strange:
+        yield Wrong("I8", f"{strange[0]} is listed as a block, of which there are {seen.num_blocks}", ())
+        return
     yield from _records(before, due, seen, seq_id)
     yield from _places(seen)
     yield from _contents(seen)
-    yield from _forgotten(before, seen, asks)
+    yield from _forgotten(before, seen, hits, asks)
     yield from _gained(before, seen, seq_id)
+
+
+def _listed(s: Ledger) -> Iterator[int]:
+    yield from s.free
+    yield from s.evictable
+    yield from s.hash_to_block.values()
+    for record in s.sequences.values():
+        yield from record.table
 
 
 def _records(before: Ledger, due: Ledger, seen: Ledger, seq_id: SeqId) -> Iterator[Wrong]:
@@ -87,7 +101,7 @@ def _contents(s: Ledger) -> Iterator[Wrong]:
     if not s.enable_prefix_cache and (s.hash_to_block or any(h is not None for h in s.block_hash)):
         yield Wrong("O9", "something is cached though the prefix cache is off", ())
     for mapped, b in s.hash_to_block.items():
-        if not 0 <= b < s.num_blocks or s.block_hash[b] is not mapped:
+        if s.block_hash[b] is not mapped:
             yield Wrong("I3", f"{_named(mapped)} is mapped to block {b}, which does not carry it", (b,))
     place: dict[int, int] = {}
     for seq, record in s.sequences.items():
@@ -103,7 +117,7 @@ def _contents(s: Ledger) -> Iterator[Wrong]:
                 yield Wrong("I7", f"block {b} is block {place[b]} of one table and block {i} of another", (b,))
 
 
-def _forgotten(before: Ledger, seen: Ledger, asks: bool) -> Iterator[Wrong]:
+def _forgotten(before: Ledger, seen: Ledger, hits: tuple[int, ...], asks: bool) -> Iterator[Wrong]:
     """O6: what is held keeps its identity, what is idle gives way only to a request, and what stays can still be hit.
 
     What a sequence leaves behind when it ends may be forgotten at once.
@@ -111,7 +125,7 @@ def _forgotten(before: Ledger, seen: Ledger, asks: bool) -> Iterator[Wrong]:
     for b, h in enumerate(before.block_hash):
         if h is None or seen.block_hash[b] is h:
             continue
-        if before.ref[b] and seen.ref[b]:
+        if b in hits or (before.ref[b] and seen.ref[b]):
             yield Wrong("O6", f"block {b} has lost its identity {h!r} though it is in use", (b,))
         elif not before.ref[b] and not asks:
             yield Wrong("O6", f"block {b} has lost its identity {h!r} though nobody asked for room", (b,))
