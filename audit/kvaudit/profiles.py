@@ -53,7 +53,7 @@ _VLLM_NOTES = (
     "block 0 of the engine's pool is its null block: it is left out, and the others are renumbered from 0",
     "full blocks are registered when their slots are allocated, before they are computed",
 )
-_VLLM_BEYOND = dict.fromkeys(
+_VLLM_BEYOND: dict[str, str] = dict.fromkeys(
     ("gap in the cache", "evicted its own"),
     "a copy of the block before is still there, and can be hit, where every copy can",
 )
@@ -91,7 +91,7 @@ NANO_VLLM = Profile(
     },
 )
 
-_TREE_BEYOND = dict.fromkeys(
+_TREE_BEYOND: dict[str, str] = dict.fromkeys(
     ("duplicated", "original evicted", "gap in the cache", "evicted its own"),
     "a tree holds each content once, and gives up what is deepest",
 )

@@ -110,5 +110,5 @@ def test_mini_sglang_is_clean_once_the_row_names_the_pages_of_the_tree(checkouts
 
 
 def test_vllm_mlx_serves_a_block_under_another_prefix() -> None:
-    """It knows blocks by their own tokens (paged_cache.py:872), whatever stands before them."""
+    """It knows blocks by their own tokens (paged_cache.py:873), whatever stands before them."""
     assert len(smallest(audited("vllm-mlx==0.6.0"), "K1")) <= 8
