@@ -113,7 +113,8 @@ SGLANG = Profile(
     Variants(free_list="any order", cache="its own"),
     notes=(
         "a prompt enters the tree once computed, what decode filled at the end (mem_cache/common.py:271, :425-430)",
-        "the tree keeps the older page, and the row is rewritten to it (mem_cache/radix_cache.py:500-540)",
+        "the tree keeps the older page, and the row is rewritten to it (mem_cache/radix_cache.py:500-540, "
+        "mem_cache/unified_radix_cache.py:1295-1298)",
         "whole leaves are given up, before an allocation that may need a page more (mem_cache/allocation.py:186, :583)",
         "page 0 of the engine's pool is written by padding: it is left out (mem_cache/allocator/token.py:43)",
     ),

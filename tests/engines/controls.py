@@ -34,7 +34,7 @@ def audited(text: str, source: str | None = None, black_box: bool = False, setti
     spec = TargetSpec(text, source, black_box=black_box, settings=settings)
     target = spec.start()
     try:
-        return Audit(target, spec, PROFILES[target.profile], Options(max_steps=2_000), lambda event: None).run()
+        return Audit(target, spec, PROFILES[target.profile], Options(max_steps=1_000), lambda event: None).run()
     finally:
         target.close()
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from engines.controls import audited, changed, checkout, is_clean, needs_torch, smallest
-from kvaudit.engines import sglang
 
 VLLM = {
     "0.8.5": "vllm-one-queue",
@@ -58,15 +57,18 @@ def test_a_hash_that_nano_vllm_drops_is_found(checkouts: Path) -> None:
 
 
 @needs_torch
-@pytest.mark.parametrize("policy", sglang.RECIPE.settings["policy"])
-def test_sglang_is_clean(policy: str) -> None:
-    assert is_clean(audited("sglang==0.5.23", settings=(f"policy={policy}",)))
+@pytest.mark.parametrize(
+    ("tree", "policy"), [("unified", "lru"), ("unified", "tlru"), ("radix", "lru"), ("radix", "slru")]
+)
+def test_sglang_is_clean(tree: str, policy: str) -> None:
+    assert is_clean(audited("sglang==0.5.23", settings=(f"tree={tree}", f"policy={policy}")))
 
 
 @needs_torch
-def test_a_row_of_sglang_that_is_not_rewritten_is_found(tmp_path: Path) -> None:
-    source = changed("sglang==0.5.23", tmp_path, "sglang/srt/mem_cache/radix_cache.py", _REWRITE, "(lambda *_: None)(")
-    assert len(smallest(audited("sglang", source), "I8")) <= 8
+@pytest.mark.parametrize(("tree", "file"), [("unified", "unified_radix_cache.py"), ("radix", "radix_cache.py")])
+def test_a_row_of_sglang_that_is_not_rewritten_is_found(tree: str, file: str, tmp_path: Path) -> None:
+    source = changed("sglang==0.5.23", tmp_path, f"sglang/srt/mem_cache/{file}", _REWRITE, "(lambda *_: None)(")
+    assert len(smallest(audited("sglang", source, settings=(f"tree={tree}",)), "I8")) <= 8
 
 
 _REWRITE = "self.req_to_token_pool.write("

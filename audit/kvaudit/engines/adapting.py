@@ -78,8 +78,8 @@ def tried(engine: str, manager: Callable[..., Any], *, block_size: int = 2, cach
         raise LoadError(f"the API of this {engine} is not as expected: {type(error).__name__}: {error}") from error
 
 
-def functions_of(file: Path, names: Collection[str], namespace: dict[str, Any]) -> dict[str, Any]:
-    """Functions of a file that cannot be imported here, each compiled by itself. Raises `LoadError`.
+def definitions_of(file: Path, names: Collection[str], namespace: dict[str, Any]) -> dict[str, Any]:
+    """Functions and classes of a file that cannot be imported here, compiled by themselves. Raises `LoadError`.
 
     namespace: the global names that they use.
     """
@@ -87,11 +87,12 @@ def functions_of(file: Path, names: Collection[str], namespace: dict[str, Any]) 
         tree = ast.parse(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise LoadError(f"{file} cannot be read: {error.strerror}") from error
-    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names]
     missing = set(names) - {node.name for node in found}
     if missing:
         raise LoadError(f"{file} has no {', '.join(sorted(missing))}: not a version that this adapter knows")
     module = ast.Module([*_LATE_ANNOTATIONS, *found], type_ignores=[])
+    namespace["__name__"] = __name__  # by which a dataclass finds its module
     exec(compile(ast.fix_missing_locations(module), str(file), "exec"), namespace)
     return {name: namespace[name] for name in names}
 

@@ -1,4 +1,6 @@
-"""SGLang's `RadixCache` and its allocators behind the seed's API, driven as its scheduler does.
+"""SGLang's prefix trees and allocators behind the seed's API, driven as its scheduler does.
+
+`UnifiedRadixCache`, which the server builds, with the tree core in Python and full attention only; or `RadixCache`.
 
 Allocation goes through SGLang's own `mem_cache/allocation.py`, with what it evicts beforehand. The clock, by which the
 tree tells what is old, is a counter.
@@ -6,19 +8,22 @@ tree tells what is old, is a counter.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import importlib
 import itertools
 from array import array
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from kvaudit.engines.adapting import OutOfBlocks, functions_of, need, tried, version_of
-from kvaudit.engines.lite import Engine, Loaded, Recipe, install
+from kvaudit.engines.adapting import OutOfBlocks, definitions_of, need, tried, version_of
+from kvaudit.engines.lite import Engine, Loaded, LoadError, Recipe, install
 
 _UTILS = "sglang/srt/utils/common.py"
+_BATCH = "sglang/srt/managers/schedule_batch.py"
+_CACHE = "sglang.srt.mem_cache"
 
 RECIPE = Recipe(
     package="sglang",
@@ -37,11 +42,17 @@ RECIPE = Recipe(
         "sglang/srt/mem_cache/evict_policy.py",
         "sglang/srt/mem_cache/radix_cache.py",
         "sglang/srt/mem_cache/utils.py",
-        "sglang/srt/mem_cache/unified_cache/component_type.py",
+        "sglang/srt/mem_cache/unified_cache/*.py",
+        "sglang/srt/mem_cache/unified_cache/components/*.py",
+        "sglang/srt/mem_cache/unified_radix_cache.py",
+        "sglang/srt/session/streaming_session.py",
     ),
     needs=("torch", "numpy"),
-    texts=(_UTILS,),
-    settings={"policy": ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")},
+    texts=(_UTILS, _BATCH),
+    settings={
+        "tree": ("unified", "radix"),
+        "policy": ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru", "tlru"),
+    },
 )
 
 _MOST_RUNNING = 256
@@ -89,7 +100,7 @@ class Manager:
             self._tree.unlock(lock)
             raise OutOfBlocks(f"{len(tokens)} tokens, {hit} of them hits, do not fit into {self._available} slots")
         row = self._rows.pop()
-        request = _Request(tokens, hit, row, lock, matched.last_device_node)
+        request = _Request(tokens, hit, row, lock, matched.last_device_node, self._api.record)
         prefix = self._tree.path_device_indices(matched.last_device_node)[:hit]
         self._pages[row, :hit] = prefix
         self._pages[row, hit : len(tokens)] = self._extend(hit, len(tokens), prefix)
@@ -132,6 +143,7 @@ class Manager:
     def free(self, seq_id: Hashable) -> None:
         """Finish the request: checkpoint what it filled, then give back the rest, as `release_kv_cache` does."""
         request = self._live.pop(seq_id)
+        request.has_finished = True
         end = len(request.full_untruncated_fill_ids)
         self._tree.checkpoint(request, up_to=end)
         self._tree.free_kv_row(request.kv, [(request.kv.cache_protected_len, end)])
@@ -181,35 +193,36 @@ class Manager:
 
     def _nodes(self) -> Iterator[tuple[str, int, int]]:
         """(tokens of the path, page, locks) of every page of the tree."""
-        nodes = [(child, "") for child in self._tree.root_node.children.values()]
+        unified = hasattr(self._tree, "tree_core")
+        root = self._tree.tree_core.root_node if unified else self._tree.root_node
+        nodes = [(child, "") for child in root.children.values()]
         for node, path in nodes:
-            tokens, slots = list(node.key), node.value.tolist()
+            data = node.component_data[0] if unified else node  # 0: full attention
+            tokens, slots = list(node.key), data.value.tolist()
             for start in range(0, len(tokens), self._size):
                 path += f"{tokens[start : start + self._size]}"
-                yield path, slots[start] // self._size - 1, node.lock_ref
+                yield path, slots[start] // self._size - 1, data.lock_ref
             nodes += [(child, path) for child in node.children.values()]
 
 
 class _Request:
     """What the tree and the allocation read and write of a request, under their names."""
 
-    extra_key = cache_salt = None
+    rid = "request"
+    extra_key = cache_salt = session = session_id = kv_rotation_base = None
     priority = 0
 
-    def __init__(self, tokens: array[int], hit: int, row: int, lock: Any, node: Any) -> None:
+    def __init__(self, tokens: array[int], hit: int, row: int, lock: Any, node: Any, record: Any) -> None:
         self.full_untruncated_fill_ids = tokens
         self.origin_input_ids = tokens[:]
         self.cached = hit
         self.lock = lock
         self.last_node = node
-        self.kv = SimpleNamespace(
-            req_pool_idx=row,
-            cache_protected_len=hit,
-            cache_inserted_len=0,
-            swa_evict_floor=0,
-            get_evicted_seqlen=lambda component: 0,
-            swa_dead_lo=lambda page_size: 0,
-        )
+        self.kv = record(req_pool_idx=row, cache_protected_len=hit)
+        self.has_finished = False
+
+    def finished(self) -> bool:
+        return self.has_finished
 
 
 class _Rows:
@@ -222,9 +235,10 @@ class _Rows:
         self.req_to_token[indices] = values.to(self.req_to_token.dtype)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Api:
     torch: Any
+    record: Any
     allocation: Any
     tree: Any
     params: Any
@@ -234,13 +248,18 @@ class _Api:
     paged_allocator: Any
 
 
-def load(root: Path | None, policy: str) -> Engine:
+def load(root: Path | None, tree: str, policy: str) -> Engine:
     """Load SGLang from `root` (a cached engine or a checkout), or the installed one if None. Raises `LoadError`.
 
     A checkout holds the package under python/.
     """
     loaded = install(RECIPE, root / "python" if root is not None and (root / "python").is_dir() else root)
-    namespace = {"_api": _probe(loaded), "_policy": policy, "__module__": __name__, "__doc__": Manager.__doc__}
+    namespace = {
+        "_api": _probe(loaded, tree, policy),
+        "_policy": policy,
+        "__module__": __name__,
+        "__doc__": Manager.__doc__,
+    }
     manager = type("Manager", (Manager,), namespace)
     tried("SGLang", manager, caches=(True, False))
     tried("SGLang", manager, block_size=1, caches=(True, False))
@@ -248,26 +267,35 @@ def load(root: Path | None, policy: str) -> Engine:
     return Engine("sglang", version_of("sglang", root, loaded), manager, loaded.stubs, "sglang", notes)
 
 
-def _probe(loaded: Loaded) -> _Api:
+def _probe(loaded: Loaded, kind: str, policy: str) -> _Api:
+    if kind == "radix" and policy == "tlru":
+        raise LoadError("the policy tlru is for the tree unified (mem_cache/registry.py:261-271)")
     torch = importlib.import_module("torch")
     names = ("ceil_align", "get_num_new_pages", "next_power_of_2", "get_bool_env_var")
-    functions = functions_of(loaded.root / _UTILS, names, {"torch": torch, "os": importlib.import_module("os")})
+    functions = definitions_of(loaded.root / _UTILS, names, {"torch": torch, "os": importlib.import_module("os")})
     for module in ("sglang.srt.utils", "sglang.srt.utils.common"):
         vars(importlib.import_module(module)).update(functions)
-    cache = "sglang.srt.mem_cache"
-    tree = loaded.module(f"{cache}.radix_cache")
-    base = loaded.module(f"{cache}.base_prefix_cache")
+    record = {"dataclasses": dataclasses, "ceil_align": functions["ceil_align"]}
+    radix = loaded.module(f"{_CACHE}.radix_cache")
+    params = loaded.module(f"{_CACHE}.cache_init_params").CacheInitParams
     clock = itertools.count(1)
-    vars(tree)["time"] = SimpleNamespace(monotonic=lambda: next(clock), perf_counter=lambda: 0.0)
+    vars(radix)["time"] = SimpleNamespace(monotonic=lambda: next(clock), perf_counter=lambda: 0.0)
+    if kind == "unified":
+        tree = loaded.module(f"{_CACHE}.unified_radix_cache").UnifiedRadixCache
+        full = loaded.module(f"{_CACHE}.unified_cache.component_type").ComponentType.FULL
+        params = functools.partial(params, tree_components=(full,), tree_core_backend="python")
+    else:
+        tree = radix.RadixCache
     for name in ("match_prefix", "checkpoint", "lock", "unlock", "free_kv_row", "path_device_indices"):
-        need(tree.RadixCache, name)
+        need(tree, name)
     return _Api(
         torch=torch,
-        allocation=loaded.module(f"{cache}.allocation"),
-        tree=tree.RadixCache,
-        params=loaded.module(f"{cache}.cache_init_params").CacheInitParams,
-        key=tree.RadixKey,
-        match=need(base, "MatchPrefixParams"),
-        token_allocator=loaded.module(f"{cache}.allocator.token").TokenToKVPoolAllocator,
-        paged_allocator=loaded.module(f"{cache}.allocator.paged").PagedTokenToKVPoolAllocator,
+        record=definitions_of(loaded.root / _BATCH, ("ReqKvInfo",), record)["ReqKvInfo"],
+        allocation=loaded.module(f"{_CACHE}.allocation"),
+        tree=tree,
+        params=params,
+        key=radix.RadixKey,
+        match=need(loaded.module(f"{_CACHE}.base_prefix_cache"), "MatchPrefixParams"),
+        token_allocator=loaded.module(f"{_CACHE}.allocator.token").TokenToKVPoolAllocator,
+        paged_allocator=loaded.module(f"{_CACHE}.allocator.paged").PagedTokenToKVPoolAllocator,
     )
