@@ -90,7 +90,8 @@ class Oracle:
         self._capabilities = capabilities
         if self._chooses and "observe" not in capabilities:
             raise UsageError(
-                f"under the profile {profile.name} what is cached is read off observe(), which is not there"
+                f"under the profile {profile.name} what is cached is read off observe(), which is not there: leave out "
+                "--black-box, give the target an observe(), or choose another --profile"
             )
         self._caller = Caller(pool)
         self._keys = Keys()

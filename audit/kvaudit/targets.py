@@ -254,9 +254,11 @@ def _execute(load: Any, what: str) -> Any:
 
 
 def _fetched(requirement: str) -> Path:
-    from kvaudit.engines.fetch import cached
+    from kvaudit.engines.fetch import RECIPES, cached
 
     name, _, version = requirement.partition("==")
+    if name not in RECIPES:
+        raise UsageError(f"{name} is on no package index: kvaudit run {name} --source DIR audits a checkout")
     folder = cached(name, version)
     if folder is None:
         raise UsageError(f"{requirement} has not been fetched: kvaudit fetch {requirement}")

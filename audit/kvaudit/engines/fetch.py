@@ -107,7 +107,8 @@ def packages(cache: Path | None = None) -> Path:
 
 def _root(name: str, version: str, cache: Path | None) -> Path:
     if name not in RECIPES:
-        raise FetchError(f"unknown engine {name!r}; known: {', '.join(sorted(RECIPES))}")
+        known = ", ".join(sorted(RECIPES))
+        raise FetchError(f"unknown engine {name!r}; known: {known}; others come from a checkout (run --source DIR)")
     if not re.fullmatch(r"[0-9][0-9A-Za-z.+!_-]*", version):  # it becomes a folder and part of a command line
         raise FetchError(f"{version!r} is not a version; say for example {name}==0.33.0")
     return _folder(cache) / name / version
