@@ -139,6 +139,17 @@ TRANSFORMERS = Profile(
     },
 )
 
+LMDEPLOY = Profile(
+    "lmdeploy",
+    "a trie of blocks: what is cached is read off the trie, and its oldest leaves are given up",
+    Variants(free_list="any order", cache="its own"),
+    notes=(
+        "full blocks enter the trie when scheduled, before they are computed (paging/prefill_scheduler.py:691-693)",
+        "what decode filled enters it when the sequence takes its next block (paging/scheduler.py:352-358)",
+        "of a duplicate the block of the trie is used (paging/block_trie/trie.py:616-623)",
+    ),
+    beyond=_TREE_BEYOND,
+)
 VLLM_MLX = Profile(
     "vllm-mlx",
     "a cache of finished requests: what is cached is read off what it shows",
@@ -166,18 +177,5 @@ VLLM_MLX = Profile(
     },
 )
 
-PROFILES = {
-    profile.name: profile
-    for profile in (
-        SEED,
-        STRICT,
-        OWN_CACHE,
-        VLLM,
-        VLLM_ONE_QUEUE,
-        SGLANG,
-        TRANSFORMERS,
-        VLLM_MLX,
-        NANO_VLLM,
-        MINI_SGLANG,
-    )
-}
+_ENGINES = (VLLM, VLLM_ONE_QUEUE, SGLANG, TRANSFORMERS, VLLM_MLX, LMDEPLOY, NANO_VLLM, MINI_SGLANG)
+PROFILES = {profile.name: profile for profile in (SEED, STRICT, OWN_CACHE, *_ENGINES)}

@@ -34,6 +34,7 @@ def conformance(
     misuse: bool = False,
     failures: Path | str = FAILURES,
     source: str | None = None,
+    settings: Sequence[str] = (),
     refusals: Sequence[str] = (),
     isolate: bool = False,
     black_box: bool = False,
@@ -48,7 +49,7 @@ def conformance(
     try:
         if profile is not None:
             profile_named(profile)
-        spec = TargetSpec(_name_of(target), source, tuple(refusals), isolate, black_box, timeout)
+        spec = TargetSpec(_name_of(target), source, tuple(refusals), isolate, black_box, timeout, tuple(settings))
     except UsageError as error:
         raise pytest.Collector.CollectError(str(error)) from None
     cls = target if isinstance(target, type) and not isolate else None

@@ -91,7 +91,8 @@ def _literal(value: object) -> str:
 
 def _options(spec: TargetSpec) -> list[str]:
     """The options of the target that are not the usual ones."""
-    named = {"source": spec.source, "refusals": spec.refusals, "isolate": spec.isolate, "black_box": spec.black_box}
+    names = ("source", "settings", "refusals", "isolate", "black_box")
+    named = {name: getattr(spec, name) for name in names}
     told = [f"{name}={_literal(value)}" for name, value in named.items() if value]
     return told + ([f"timeout={spec.timeout!r}"] if spec.timeout != DEFAULT_TIMEOUT_S else [])
 

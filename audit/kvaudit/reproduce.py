@@ -61,6 +61,7 @@ def audited(
     root: Path | str = ".",
     profile: str | None = None,
     source: str | None = None,
+    settings: Sequence[str] = (),
     refusals: Sequence[str] = (),
     isolate: bool = False,
     black_box: bool = False,
@@ -73,7 +74,7 @@ def audited(
     alone: where nothing is found and the target does not offer what is needed to see it, unittest.SkipTest is raised,
     which pytest knows, too. Raises UsageError or TargetError if the target does not start.
     """
-    spec = TargetSpec(target, source, tuple(refusals), isolate, black_box, timeout)
+    spec = TargetSpec(target, source, tuple(refusals), isolate, black_box, timeout, tuple(settings))
     with contextlib.chdir(root):
         manager: Target = spec.start()
     try:

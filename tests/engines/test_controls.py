@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.controls import audited, changed, checkout, is_clean, needs_torch, smallest
+from engines.controls import audited, changed, checkout, is_clean, needs_torch, smallest, violated
 
 VLLM = {
     "0.8.5": "vllm-one-queue",
@@ -109,6 +109,14 @@ def test_mini_sglang_is_clean_once_the_row_names_the_pages_of_the_tree(checkouts
 """
     (tmp_path / CACHE).write_text(text.replace(row, f"{row}.clone()").replace(lock, copied))
     assert is_clean(audited("mini-sglang", str(tmp_path)))
+
+
+@needs_torch
+def test_lmdeploy_gives_up_what_is_cached_for_a_prompt_that_it_refuses() -> None:
+    report = audited("lmdeploy==0.18.0")
+    assert len(smallest(report, "O1")) <= 8
+    assert len(smallest(report, "K2")) <= 8  # and writes equal KV into a block that others read
+    assert violated(report) == {"I8", "K2", "O1"}
 
 
 def test_vllm_mlx_serves_a_block_under_another_prefix() -> None:

@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 
 import platformdirs
 
-from kvaudit.engines import sglang, transformers, vllm, vllm_mlx
+from kvaudit.engines import lmdeploy, sglang, transformers, vllm, vllm_mlx
 from kvaudit.engines.lite import Recipe
 from kvaudit.engines.pip import FetchError, Progress, no_space, problem, reason, run_pip, versions_in
 
@@ -34,6 +34,7 @@ RECIPES: dict[str, Recipe] = {
     "sglang": sglang.RECIPE,
     "transformers": transformers.RECIPE,
     "vllm-mlx": vllm_mlx.RECIPE,
+    "lmdeploy": lmdeploy.RECIPE,
 }
 
 _MANIFEST = "manifest.json"
