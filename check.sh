@@ -221,11 +221,14 @@ made_for() { echo "$ROOT with Python $("$1" -c 'import platform; print(platform.
 
 set_up() {
     local stamp=.venv/stamp python=.venv/bin/python project candidate
+    # A .venv that was made here by other means is used as it is.
+    if [ -z "$PYTHON" ] && [ ! -e $stamp ] && usable $python; then made_for $python >$stamp; fi
     if [ -n "$PYTHON" ] || ! usable $python || [ "$(sed -n 1p $stamp 2>/dev/null)" != "$(made_for $python)" ]; then
         python=
         if [ -n "$PYTHON" ]; then set -- "$PYTHON"; else set -- python3 python3.13 python3.12 python3.11; fi
         for candidate in "$@"; do
-            if usable "$candidate"; then python=$candidate && break; fi
+            # Not the python of an activated .venv, which may be removed below, but the one that it was made from.
+            if usable "$candidate"; then python=$("$candidate" -c 'import sys; print(sys._base_executable)') && break; fi
         done
         [ -n "$python" ] || die "needs Python >= 3.11 with the modules venv and ensurepip (package python3-venv on Debian and Ubuntu)." \
             "$1 is: $("$1" --version 2>&1 | head -n 1). Set PYTHON=/path/to/python to choose another."

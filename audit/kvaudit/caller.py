@@ -12,7 +12,7 @@ from typing import Any
 from kvaudit.breach import Breach
 from kvaudit.protocol import Allocate, Append, Pool
 from kvspec.identity import Identity, identity
-from kvspec.ledger import Ledger
+from kvspec.ledger import Ledger, SeqId
 from kvspec.memory import ShadowMemory
 
 
@@ -26,9 +26,9 @@ class Caller:
     def __init__(self, pool: Pool) -> None:
         self._size = pool.block_size
         self._memory = ShadowMemory(pool.block_size)
-        self._prefixes: dict[str, list[Identity]] = {}
-        self._tables: dict[str, list[int]] = {}
-        self._suspects: set[str] = set()
+        self._prefixes: dict[SeqId, list[Identity]] = {}
+        self._tables: dict[SeqId, list[int]] = {}
+        self._suspects: set[SeqId] = set()
         self._known: dict[tuple[Identity | None, int], Identity] = {}
 
     def resume(self, ledger: Ledger, blocks: Collection[int]) -> None:
@@ -38,8 +38,8 @@ class Caller:
         """
         for seq, record in ledger.sequences.items():
             if not set(record.table).isdisjoint(blocks):
-                prefixes = self._prefixes[str(seq)] = self._prefixes_of(record.tokens)
-                self._tables[str(seq)] = list(record.table)
+                prefixes = self._prefixes[seq] = self._prefixes_of(record.tokens)
+                self._tables[seq] = list(record.table)
                 self._memory.write(record.table, prefixes, 0)
         for block in blocks:
             h = ledger.block_hash[block]
@@ -74,19 +74,19 @@ class Caller:
         self._memory.write(table, prefixes, len(prefixes) - 1)
         return breaches
 
-    def freed(self, seq: str) -> None:
+    def freed(self, seq: SeqId) -> None:
         """The sequence reads no more; what it wrote stays in the memory."""
         del self._tables[seq], self._prefixes[seq]
         self._suspects.discard(seq)
 
-    def sees_table(self, seq: str, table: list[int]) -> None:
+    def sees_table(self, seq: SeqId, table: list[int]) -> None:
         """The target now gives another table for a live sequence: reads go through that one."""
         if len(table) * self._size >= len(self._prefixes[seq]) and table != self._tables[seq]:
             self._tables[seq] = table
             self._suspects.add(seq)
 
     @property
-    def tables(self) -> dict[str, list[int]]:
+    def tables(self) -> dict[Any, list[int]]:
         """The tables through which the live sequences read and write. Not to be changed."""
         return self._tables
 
@@ -117,7 +117,7 @@ class Caller:
             after = prefix
         return prefixes
 
-    def _readers(self, blocks: Sequence[int]) -> list[str]:
+    def _readers(self, blocks: Sequence[int]) -> list[SeqId]:
         """The live sequences that hold any of these blocks."""
         wanted = set(blocks)
         return [seq for seq, table in self._tables.items() if not wanted.isdisjoint(table)]

@@ -22,15 +22,12 @@ from kvaudit.oracle import Judgement
 from kvaudit.profiles import Profile
 from kvaudit.protocol import Allocate, Append, Mutation, Outcome, Pool, Returned
 from kvaudit.rulings import rule, wrong_free_count
-from kvaudit.trace import Answer, TraceHeader, TraceLine, TraceReader
+from kvaudit.trace import RECORDED, Answer, TraceHeader, TraceLine, TraceReader
 from kvaudit.transcript import outcome_of
 from kvspec.ledger import Ledger
 from kvspec.live import live
 from kvspec.operations import blocks_for, full_chain, run_of_hits
 from kvspec.policy import SEED
-
-_FIELDS = ("table", "slot", "num_cached_tokens", "num_free_blocks")
-
 
 _TELL_EVERY = 512
 
@@ -71,7 +68,7 @@ class Checker:
             )
         self._pool = header.pool
         self._profile = profile
-        self._ledger: Ledger = live(header.start)
+        self._ledger: Ledger = live(_start(header, profile))
         self._has_tables: bool | None = None  # until the first answer tells
         self.recorded: Counter[str] = Counter()
         self.met: Counter[str] = Counter()
@@ -96,7 +93,8 @@ class Checker:
             breaches = wrong_free_count(operation, refused, ledger.num_free_blocks, came.num_free_blocks)
         judgement = Judgement(ledger, ledger, outcome, cached, refused, step, tuple(breaches))
         if breaches:
-            due = f"{words.count(ledger.num_free_blocks, 'free block')} after it, not {came.num_free_blocks}"
+            free = words.count(ledger.num_free_blocks, "free block")
+            due = f"{free} after it, not {words.short(came.num_free_blocks)}"
             return departure_of(line, judgement, due)
         self._count(operation, came, judgement)
         return None
@@ -166,14 +164,28 @@ class Checker:
     def _count(self, operation: Mutation, came: Answer, judgement: Judgement) -> None:
         self.met[type(operation).__name__.lower()] += 1
         self.met["refused"] += judgement.refused
+        self.met["allocated"] += isinstance(operation, Allocate) and not judgement.refused
         change = judgement.change
         if change.hit:
             self.met["hit"] += len(change.hit)
         if change.evicted:
             self.met["evicted"] += len(change.evicted)
-        for name in _FIELDS:
+        for name in RECORDED:
             if getattr(came, name) is not None:
                 self.recorded[name] += 1
+
+
+def _start(header: TraceHeader, profile: Profile) -> Ledger:
+    """The ledger before the first operation. Raises UsageError if there is none such under the profile."""
+    ledger = header.start
+    if profile.variants.duplicates == "keep all":
+        for block, h in enumerate(ledger.block_hash):
+            if h is not None and h not in ledger.hash_to_block:
+                raise UsageError(
+                    "the ledger in the header of the trace makes no sense: no block is hit for the content of block "
+                    f"{block}, and under the profile {profile.name} each copy of a content can be hit"
+                )
+    return ledger
 
 
 def by_a_caller(pool: Pool, ledger: Ledger, operation: Mutation, outcome: Outcome, cached: int | None) -> list[Breach]:

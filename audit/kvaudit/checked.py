@@ -81,13 +81,13 @@ def departure_of(line: TraceLine, judgement: Judgement, expected: str = "") -> D
     return Departure(
         line=line.step + 1,
         step=line.step,
-        call=_clipped(words.call(line.operation)),
+        call=words.clipped(words.call(line.operation)),
         expected=expected or words.expected(line.operation, judgement),
         came=said(line.came) if line.came is not None else "",
         obligation=main,
         also=sorted({breach.obligation for breach in judgement.breaches} - {main}, key=SEVERITY.index),
         symptom=OBLIGATIONS[main].symptom,
-        details=[_clipped(detail) for detail in details(judgement.breaches)],
+        details=[words.clipped(detail) for detail in details(judgement.breaches)],
     )
 
 
@@ -103,7 +103,7 @@ def checked(
 ) -> Checked:
     """The result. It is inconclusive if nothing departed and K1, O1 or I4 could not be seen at all."""
     operations = sum(met.get(name, 0) for name in ("allocate", "append", "free")) + (departure is not None)
-    unseen = {name: _not_observable(name, recorded, operations) for name in OBLIGATIONS}
+    unseen = {name: _not_observable(name, recorded, operations, met.get("allocated", 0)) for name in OBLIGATIONS}
     unseen = {name: why for name, why in unseen.items() if why}
     unmet = {
         name: f"nothing was {what}" for name, what in _RESTS_ON.items() if not met.get(what) and name not in unseen
@@ -128,15 +128,17 @@ def checked(
     )
 
 
-def _not_observable(obligation: str, recorded: Mapping[str, int], operations: int) -> str:
-    """Why an obligation cannot be told from a trace; empty if it can."""
+def _not_observable(obligation: str, recorded: Mapping[str, int], operations: int, allocated: int) -> str:
+    """Why an obligation cannot be told from a trace; empty if it can.
+
+    A number of cached tokens that is not told is never told again; a free count or a table shows later what it is.
+    """
     if obligation not in _SHOWN_BY:
         return "a trace holds operations only, no reads and no structures"
     missing = [name for name in _SHOWN_BY[obligation] if not recorded.get(name)]
     if missing:
         return f"no answer gives {' or '.join(missing)}"
+    told = recorded.get("num_cached_tokens", 0)
+    if "num_cached_tokens" in _SHOWN_BY[obligation] and told < allocated:
+        return f"only {told:,} of {allocated:,} allocates give num_cached_tokens"
     return "" if operations else "there is no operation"
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= 240 else f"{text[:200]}... ({len(text):,} characters)"

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from kvaudit import words
 from kvaudit.checked import Checked, Departure
+from kvaudit.printable import one_line
 from kvaudit.report import CONFORMS, VERDICTS, VIOLATION
 from kvaudit.trace import TraceHeader
 
@@ -22,7 +23,7 @@ def show(result: Checked, header: TraceHeader, console: Console) -> None:
     pool = header.pool
     size = f"{words.count(pool.num_blocks, 'block')} of {words.count(pool.block_size, 'token')}"
     cache = "on" if pool.enable_prefix_cache else "off"
-    of = f" of {header.target}" if header.target else ""
+    of = f" of {one_line(header.target)}" if header.target else ""
     _print(console, f"a trace{of}: {size}, prefix cache {cache}, profile {result.profile}")
     if result.departure is not None:
         _show_departure(result.departure, console)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from kvaudit.errors import BrokenProtocol, TargetError
 from kvaudit.printable import without_controls
+from kvaudit.termination import end_group, ends_with_us
 
 _MAX_LINE_BYTES = 64 * 2**20
 _CHUNK_BYTES = 1 << 16
@@ -50,6 +51,7 @@ class Child:
             )
         except OSError as error:
             raise TargetError(f"{label} could not be started: {_reason(command[0], error)}") from None
+        ends_with_us(self._process.pid)
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._stdin, self._stdout, self._stderr_fd = (stream.fileno() for stream in streams if stream is not None)
         self._selector = selectors.DefaultSelector()
@@ -108,8 +110,7 @@ class Child:
 
     def end(self) -> None:
         """End it and its children, whatever they do. Safe to call twice."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        end_group(self._process.pid)
         self._process.wait()
         self._selector.close()
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from kvaudit.snapshots import due_after, of_ledger, of_observed
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.trace import FORMAT, TraceHeader, keep_trace
 from kvaudit.transcript import transcript
-from kvspec.obligations import OBLIGATIONS
+from kvspec.obligations import LEDGER, OBLIGATIONS
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ def finding_of(subject: Subject, execution: Execution, instead: Sequence[str]) -
     repeat = ["kvaudit", "replay", str(trace), *subject.flags()] if trace is not None else instead
     finding = _finding(execution, execution.breaches, list(map(shown, execution.played)), trace, repeat)
     if trace is not None:
-        _keep_beside(trace.parent, finding, subject, execution, hidden=not any(line.differs for line in lines))
+        # What was found by a target that does not offer all shows from outside, even if no answer differs.
+        hidden = not unseen(main, subject.target.capabilities) and not any(line.differs for line in lines)
+        _keep_beside(trace.parent, finding, subject, execution, hidden=hidden)
     return finding
 
 
@@ -62,6 +64,13 @@ def _keep_beside(folder: Path, finding: Finding, subject: Subject, execution: Ex
         test = repro_file(finding, program, subject.spec, profile, folder, hidden=hidden)
         (folder / NAME).write_text(test, encoding="utf-8")
         (folder / FILE).write_text(page(finding), encoding="utf-8")
+
+
+def unseen(obligation: str, capabilities: Collection[str]) -> list[str]:
+    """What the target would have to offer for a violation of the obligation to be seen in full, and does not."""
+    offered = {*capabilities, *([LEDGER] if "observe" in capabilities else [])}
+    needs = OBLIGATIONS[obligation].needs if obligation in OBLIGATIONS else frozenset()
+    return ["observe()" if need == LEDGER else f"{need}()" for need in sorted(needs - offered)]
 
 
 def finding_again(execution: Execution, trace: Path, repeat: Sequence[str]) -> Finding:

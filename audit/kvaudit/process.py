@@ -9,6 +9,7 @@ import msgspec
 from kvaudit.answers import Malformed, check_outcomes, read_answer
 from kvaudit.child import Child, shown
 from kvaudit.errors import TargetError
+from kvaudit.printable import one_line, plain
 from kvaudit.protocol import (
     VERSION,
     Answer,
@@ -28,6 +29,9 @@ from kvaudit.protocol import (
 _REQUIRED = ("allocate", "append_slot", "free", "num_cached_tokens")
 """A caller who is not told what is cached would compute it again, into blocks that others read. Without num_free_blocks
 a program can be audited, but the audit is inconclusive."""
+
+_MOST_SAID = 2_000
+"""Characters of the message of a failure."""
 
 Tap = Callable[[Question, bytes, bytes], None]
 """Hears every exchange: the question, its line and the line of the answer (empty after `stop`)."""
@@ -62,11 +66,11 @@ class ProcessTarget:
         except BaseException:
             self.close()
             raise
-        self.name = started.name
-        self.version = started.version
+        self.name = one_line(started.name)
+        self.version = one_line(started.version)
         self.profile = started.profile
-        self.stubs = tuple(started.stubs)
-        self.notes = tuple(started.notes)
+        self.stubs = tuple(map(one_line, started.stubs))
+        self.notes = tuple(map(one_line, started.notes))
         self._offers = frozenset(started.capabilities)
         self.capabilities = self._offers - hidden
 
@@ -134,6 +138,8 @@ class ProcessTarget:
             raise self._child.broken(
                 str(wrong), f"asked:    {shown(asked.rstrip())}", f"answered: {shown(line)}"
             ) from None
+        if isinstance(answer, Failed):  # for people, on a terminal
+            return Failed(one_line(answer.error), plain(answer.message[:_MOST_SAID]))
         return answer
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
 from kvaudit import words
 from kvaudit.breach import gravest
 from kvaudit.execution import Execution, Scenario, play
+from kvaudit.findings import unseen
 from kvaudit.profiles import Profile
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
 from kvaudit.targets import Target
 from kvaudit.trace import TraceHeader, TraceLine
 from kvaudit.transcript import said
-from kvspec.obligations import LEDGER, OBLIGATIONS
 
 
 def replay(
@@ -40,7 +40,7 @@ def replay(
     for number, (operation, judgement) in enumerate(execution.played, start=1):
         expected = f"   (expected: {words.expected(operation, judgement)})" if judgement.breaches else ""
         then = _when_saved(saved[id(operation)], words.came(judgement))
-        line = f"{number:3}  {words.call(operation)} -> {words.came(judgement)}{expected}{then}"
+        line = f"{number:3}  {words.clipped(words.call(operation))} -> {words.came(judgement)}{expected}{then}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     shows = any(line.differs for line in lines)  # then no observe() is needed to see it again
     missing = unseen(header.obligation, target.capabilities) if not execution.breaches and not shows else []
@@ -49,7 +49,8 @@ def replay(
         console.print(f"[bold yellow]{told}", highlight=False)
         return INCONCLUSIVE
     if not execution.breaches:
-        console.print(f"[bold green]fixed[/]: {header.obligation or 'nothing'} is no longer violated", highlight=False)
+        told = f"fixed[/]: {header.obligation} is no longer violated" if header.obligation else "nothing[/] is violated"
+        console.print(f"[bold green]{told}", highlight=False)
         return CONFORMS
     for breach in execution.breaches:
         console.print(f"     {breach.obligation}: {breach.detail}", markup=False, highlight=False, soft_wrap=True)
@@ -58,13 +59,6 @@ def replay(
     before = f" (when it was saved: {header.obligation})" if header.obligation not in ("", now) else ""
     console.print(f"[bold red]still failing[/]: {now} is violated{before}", highlight=False)
     return VIOLATION
-
-
-def unseen(obligation: str, capabilities: Collection[str]) -> list[str]:
-    """What the target would have to offer for a violation of the obligation to be seen in full, and does not."""
-    offered = {*capabilities, *([LEDGER] if "observe" in capabilities else [])}
-    needs = OBLIGATIONS[obligation].needs if obligation in OBLIGATIONS else frozenset()
-    return ["observe()" if need == LEDGER else f"{need}()" for need in sorted(needs - offered)]
 
 
 def _when_saved(line: TraceLine, now: str) -> str:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from kvaudit import words
 from kvaudit.execution import Execution
-from kvaudit.findings import details
+from kvaudit.findings import details, unseen
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
-from kvaudit.replay import unseen
 from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec, profile_named
 
 

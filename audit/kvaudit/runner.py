@@ -169,6 +169,8 @@ class Audit(Driver):
         self._phase = "saved failures"
         folder = self._options.failures
         for path in sorted(folder.glob("*/trace.jsonl")) if folder is not None else []:
+            if not path.is_file():
+                continue  # a pipe would not end
             try:
                 header, scenario = read_trace(path)
             except UsageError:

@@ -74,6 +74,7 @@ def ledger_of(pool: Pool, saved: SavedLedger) -> Ledger:
             len(content.tokens) == pool.block_size, f"{what} has {len(content.tokens)} tokens, not {pool.block_size}"
         )
         _demand(content.parent is None or 0 <= content.parent < i, f"{what} stands before its parent")
+        _demand(all(map(_is_token, content.tokens)), f"{what} has tokens beyond 0 .. 2^32-1")
         h = identity(nodes[content.parent] if content.parent is not None else None, content.tokens)
         nodes.append(h)
         for b in content.blocks:
@@ -108,7 +109,7 @@ def ledger_of(pool: Pool, saved: SavedLedger) -> Ledger:
 
 def _check_sequence(pool: Pool, seq: str, record: SavedSequence) -> None:
     _demand(bool(seq) and bool(record.tokens), "a sequence has an id and at least one token")
-    _demand(all(0 <= token <= MAX_TOKEN for token in record.tokens), f"{seq!r} has tokens beyond 0 .. 2^32-1")
+    _demand(all(map(_is_token, record.tokens)), f"{seq!r} has tokens beyond 0 .. 2^32-1")
     due = blocks_for(len(record.tokens), pool.block_size)
     _demand(len(record.table) == due, f"{len(record.tokens)} tokens of {seq!r} need a table of {due} blocks")
     _demand(all(0 <= b < pool.num_blocks for b in record.table), f"the table of {seq!r} names blocks that are none")
@@ -116,9 +117,12 @@ def _check_sequence(pool: Pool, seq: str, record: SavedSequence) -> None:
     cached = record.num_cached_tokens
     fits = 0 <= cached < len(record.tokens) and not cached % pool.block_size
     _demand(fits, f"{cached} tokens of {seq!r} cannot have been cached")
+    _demand(not cached or pool.enable_prefix_cache, f"tokens of {seq!r} were cached, though the prefix cache is off")
 
 
 def _check_lists(pool: Pool, saved: SavedLedger, ref: list[int], block_hash: list[Identity | None]) -> None:
+    shared = next((b for b, count in enumerate(ref) if count > 1 and block_hash[b] is None), None)
+    _demand(shared is None, f"block {shared} is in two tables, and has no content that they could share")
     places = [0 if count == 0 else 1 for count in ref]
     for name, listed, has_content in (("free", saved.free, False), ("evictable", saved.evictable, True)):
         for b in listed:
@@ -127,6 +131,10 @@ def _check_lists(pool: Pool, saved: SavedLedger, ref: list[int], block_hash: lis
             places[b] += 1
     wrong = next((b for b, count in enumerate(places) if count != 1), None)
     _demand(wrong is None, f"block {wrong} is to be in one place: the free list, the evictable pool, or live tables")
+
+
+def _is_token(token: int) -> bool:
+    return 0 <= token <= MAX_TOKEN
 
 
 def _demand(holds: bool, otherwise: str) -> None:

@@ -19,6 +19,7 @@ from kvaudit.protocol import Allocate, Mutation, Pool
 from kvaudit.saved_ledger import SavedLedger, ledger_of
 from kvaudit.trace_sense import check_line
 from kvspec.ledger import Ledger, empty_ledger
+from kvspec.obligations import OBLIGATIONS
 
 FORMAT = "kvaudit-trace/1"
 FEATURES: frozenset[str] = frozenset()
@@ -70,6 +71,10 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     other: str = ""
 
 
+RECORDED = ("table", "slot", "num_cached_tokens", "num_free_blocks")
+"""The fields of an answer of which None says that they are not known."""
+
+
 class TraceLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """An operation. `expected` would have been right; where the profile leaves a choice, more may be."""
 
@@ -81,9 +86,15 @@ class TraceLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     @property
     def differs(self) -> bool:
         """Whether it is known that another answer came than was expected; how a refusal is called does not count."""
-        if self.expected is None or self.came is None:
+        due, came = self.expected, self.came
+        if due is None or came is None:
             return False
-        return msgspec.structs.replace(self.came, error=self.expected.error) != self.expected
+        both = ((getattr(due, name), getattr(came, name)) for name in RECORDED)
+        return (
+            came.outcome != due.outcome
+            or came.other != due.other
+            or any(one != other for one, other in both if one is not None and other is not None)
+        )
 
 
 class _Format(msgspec.Struct):
@@ -94,6 +105,12 @@ _format = msgspec.json.Decoder(_Format)
 _header = msgspec.json.Decoder(TraceHeader)
 _line = msgspec.json.Decoder(TraceLine)
 _BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_NOT_PLAIN = (
+    (b"\x1f\x8b", ". It is compressed: gunzip it first"),
+    (b"\xef\xbb\xbf", ". It begins with a byte order mark: save it without one"),
+    (b"\xff\xfe", ". It is UTF-16: save it as UTF-8"),
+)
+"""How a file begins that holds a trace in another form, and what to do."""
 
 T = TypeVar("T")
 
@@ -107,32 +124,51 @@ def lines_of(scenario: Scenario) -> list[TraceLine]:
 
 
 def write_trace(path: Path, header: TraceHeader, lines: Iterable[TraceLine]) -> None:
-    """Write a trace, parents made as needed; the whole of it or nothing. Raises OSError."""
+    """Write a trace, parents made as needed; the whole of it or nothing, if it is to be a file. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    encoder = msgspec.json.Encoder()
+    if path.exists() and not path.is_file():  # a pipe or a device is written to, and stays what it is
+        return _write_lines(path, header, lines)
+    path = path.resolve()  # a link stays a link
     part = path.with_name(f"{path.name}.part")
     try:
-        with part.open("wb") as file:
-            for struct in itertools.chain((header,), lines):
-                file.write(encoder.encode(struct) + b"\n")
+        _write_lines(part, header, lines)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
 
 
+def _write_lines(path: Path, header: TraceHeader, lines: Iterable[TraceLine]) -> None:
+    encoder = msgspec.json.Encoder()
+    with path.open("wb") as file:
+        for struct in itertools.chain((header,), lines):
+            file.write(encoder.encode(struct) + b"\n")
+
+
 def keep_trace(folder: Path | None, name: str, header: TraceHeader, lines: Iterable[TraceLine]) -> Path | None:
     """Write the trace of a finding under its name. None if there is no folder, or it cannot be written.
 
-    The finding is shown all the same.
+    The finding is shown all the same. What another target has left under that name stays.
     """
     if folder is None:
         return None
-    path = folder / name / "trace.jsonl"
+    path, number = folder / name / "trace.jsonl", 1
+    while _is_anothers(path, header.target):
+        number += 1
+        path = folder / f"{name}-{number}" / "trace.jsonl"
     try:
         write_trace(path, header, lines)
     except OSError:
         return None
     return path
+
+
+def _is_anothers(path: Path, target: str) -> bool:
+    """Whether there is a trace of another target, or what is none."""
+    try:
+        with TraceReader(path) as reader:
+            return reader.header.target != target
+    except UsageError:
+        return path.is_file()
 
 
 # --- reading -----------------------------------------------------------------------------------------------
@@ -147,7 +183,7 @@ class TraceReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.line = 1
+        self.line = 0
         try:
             self._size = path.stat().st_size
             self._file: IO[bytes] = path.open("rb")
@@ -208,7 +244,6 @@ class TraceReader:
 
     def _read_header(self) -> TraceHeader:
         text = self._next()
-        self.line = 1
         if not text:
             raise UsageError(f"{self.path} is empty; a trace starts with a header")
         found = self._decode(_format, text, "is no header of a trace").format
@@ -222,17 +257,22 @@ class TraceReader:
             raise UsageError(f"{self.where}: a pool of more than {MAX_SLOTS:,} slots cannot be played")
         if header.steps is not None and header.steps < 0:
             raise UsageError(f"{self.where}: {header.steps} is no number of operations")
+        if header.obligation and header.obligation not in OBLIGATIONS:
+            raise UsageError(f"{self.where}: this version knows no obligation {header.obligation!r}")
         unknown = sorted(set(header.features) - FEATURES)
         if unknown:
-            raise UsageError(f"{self.where}: the trace needs {', '.join(unknown)}, which this version does not know")
+            needs = ", ".join(map(repr, unknown))
+            raise UsageError(f"{self.where}: the trace needs {needs}, which this version does not know")
         return header
 
     def _decode(self, decoder: msgspec.json.Decoder[T], text: bytes, problem: str) -> T:
         try:
             return decoder.decode(text)
         except _BAD as error:
-            cut = ". Was the file cut off?" if not text.endswith(b"\n") else ""
-            raise UsageError(f"{self.where} {problem}: {error}{cut}") from None
+            hint = ". Was the file cut off?" if not text.endswith(b"\n") else ""
+            hint = next((said for begin, said in _NOT_PLAIN if self.line == 1 and text.startswith(begin)), hint)
+            why = error if text.strip() else "it is empty"
+            raise UsageError(f"{self.where} {problem}: {why}{hint}") from None
 
 
 def read_trace(path: Path) -> tuple[TraceHeader, Scenario]:

@@ -8,6 +8,7 @@ from kvaudit import words
 from kvaudit.choices import block_list
 from kvaudit.execution import Execution
 from kvaudit.oracle import Judgement
+from kvaudit.printable import one_line
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Raised, Refused, Returned
 from kvaudit.rulings import own_step
 from kvaudit.trace import Answer, TraceLine
@@ -45,10 +46,11 @@ def outcome_of(answer: Answer) -> Outcome:
 def said(answer: Answer) -> str:
     """An answer in words."""
     if answer.outcome != "completed":
-        return f"{answer.outcome} ({answer.error})" if answer.error else answer.outcome
-    value = answer.other or (list(answer.table) if answer.table is not None else answer.slot)
+        return f"{answer.outcome} ({one_line(answer.error)})" if answer.error else answer.outcome
+    value = list(answer.table) if answer.table is not None else answer.slot
     cached = f", {answer.num_cached_tokens} cached" if answer.num_cached_tokens is not None else ""
-    return f"{'completed' if value is None else words.short(value)}{cached}"
+    told = one_line(answer.other) or ("completed" if value is None else words.short(value))
+    return f"{told}{cached}"
 
 
 def _expected(operation: Mutation, judgement: Judgement) -> Answer:
@@ -75,7 +77,7 @@ def _came(operation: Mutation, judgement: Judgement) -> Answer:
     cached = _number(judgement.cached) if isinstance(operation, Allocate) else None
     table = block_list(value, judgement.before.num_blocks) if isinstance(operation, Allocate) else None
     slot = _number(value) if isinstance(operation, Append) else None
-    strange = table is None and slot is None and not (isinstance(operation, Free) and value is None)
+    strange = table is None and slot is None and not isinstance(operation, Free)  # nobody reads what a free returns
     return Answer(
         "completed",
         table=tuple(table) if table is not None else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, Any
 
-from kvaudit.printable import printable
+from kvaudit.printable import one_line, printable
 from kvaudit.protocol import Allocate, Append, Mutation, Observed, Outcome, Raised, Refused, Returned, State, is_hang
 from kvspec.identity import Identity
 from kvspec.ledger import Ledger
@@ -50,9 +50,9 @@ def came(judgement: Judgement) -> str:
     """What the target answered."""
     answer = judgement.answer
     if isinstance(answer, Refused):
-        return f"refused ({answer.error})"
+        return f"refused ({one_line(answer.error)})"
     if isinstance(answer, Raised):
-        return "no answer" if is_hang(answer) else f"raised {answer.error}"
+        return "no answer" if is_hang(answer) else f"raised {one_line(answer.error)}"
     if value(answer) is None:
         return "freed" if judgement.cached is None else "None"
     cached = f", {short(judgement.cached)} cached" if judgement.cached is not None else ""
@@ -65,9 +65,9 @@ def unexpected(outcome: Outcome) -> str:
         return f"a read was answered with {short(outcome)}"
     if is_hang(outcome):
         return f"a legal call hangs: {outcome.message}"
-    said = f"{outcome.error}: {outcome.message}" if outcome.message else outcome.error
+    said = one_line(f"{outcome.error}: {outcome.message}" if outcome.message else outcome.error)
     where = f" ({outcome.where})" if outcome.where else ""
-    own = "" if hasattr(builtins, outcome.error) else f". Is it meant as a refusal? --refusal {outcome.error}"
+    own = "" if hasattr(builtins, outcome.error) else f". Is it meant as a refusal? --refusal {one_line(outcome.error)}"
     return f"a legal call raised {said}{where}{own}"
 
 
@@ -131,6 +131,11 @@ def short(thing: Any) -> str:
     except Exception:
         text = f"<a {type(thing).__name__} that cannot be shown>"
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def clipped(text: str, most: int = 240) -> str:
+    """A text of ours that may hold a long prompt, its beginning only."""
+    return text if len(text) <= most else f"{text[: most - 40]}... ({len(text):,} characters)"
 
 
 def count(number: int, what: str) -> str:

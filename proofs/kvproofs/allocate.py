@@ -35,14 +35,16 @@ _USING = {
     "I3": ("table:",),
     "I4": ("I1", "I2", "I4", "N2", "cached", "ghost", "no ", "place", "table:", "BlockManager.allocate#1", TAKE),
     "I7": (
-        "I6", "I7", "N1", "N2", "N3", "O5",
-        "BlockManager._hash_chain", "ghost", "identity", "no ", "place", "table:",
+        "I6", "I7", "N1", "N2", "N3", "N4", "O5", "BlockManager._hash_chain", "BlockManager.allocate",
+        "ghost", "identity", "no ", "place", "table:",
     ),
     "K1": (
-        "K1", "N1", "N2", "O5", "no ", "place",
-        "table: it", "table: no", "table: the rest", "table: which", "table: other",
+        "I8", "K1", "N1", "N2", "O5", "ghost", "identity", "no ", "place", "table: a",
+        "table: each", "table: hits hold", "table: it", "table: no", "table: other", "table: the", "table: which",
     ),
-    "N5": ("N2", "N5", "place", "table:"),
+    "N5": (
+        "N2", "N5", "BlockManager._match", f"{TAKE}: the table", "identity", "place", "table:",
+    ),
     "O8": ("N1", "BlockManager._hash_chain", "cached", "identity", "no ", "place", "table:"),
 }  # fmt: skip
 """What each of these obligations follows from. See `Executor.prove`."""

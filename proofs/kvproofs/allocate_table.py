@@ -9,7 +9,7 @@ import z3
 
 from kvproofs import theory
 from kvproofs.allocate_prompt import LENGTH, PROMPT, RUN, key
-from kvproofs.allocate_writing import REGISTER, TAKE
+from kvproofs.allocate_writing import HITS, REGISTER, TAKE
 from kvproofs.formulas import between
 from kvproofs.operation import SEQ_ID, Run
 from kvproofs.state import State
@@ -186,6 +186,8 @@ ALWAYS = (
     "BlockManager._hash_chain#1: one key",
     "BlockManager._match#1: one block",
     "BlockManager.allocate#1: the hits",
+    "cached counts",
+    "table: it covers",
 )
 """How long the prompt, its chain and its run of hits are, and which indices are in range: cheap, seldom of no use."""
 
@@ -196,14 +198,15 @@ def focus(using: Mapping[str, tuple[str, ...]], name: str) -> tuple[str, ...]:
 
 
 USING = {
-    "hits are in the table": ("place", "table: the table", "table: it covers"),
+    "hits are in the table": ("place", "table: the table"),
     "what was taken stands where it was appended": (TAKE,),
     "and is in the table": ("place", "table: what was taken"),
     "nothing else is": ("place", "table:"),
     "the hits carry the keys of the prompt": (
-        "I1", "I2", "place", "table: it covers", "table: each", "table: the hits carried", f"{TAKE}: keys", REGISTER,
+        "I1", "I2", "N2", "identity: the depth", "place", "table: all", "table: each", "table: the hits carried",
+        "table: the table begins", "table: then", HITS, f"{TAKE}: keys", f"{TAKE}: the table", REGISTER,
     ),
-    "new full blocks carry the keys of the prompt": ("table: it covers", f"{TAKE}: the table", REGISTER),
+    "new full blocks carry the keys of the prompt": (f"{TAKE}: the table", REGISTER),
     "each key is as deep as its place": ("identity: the depth",),
     "its full blocks carry the keys of the prompt": ("table: the hits carry", "table: new full"),
     "a last one that is not full carries none": ("I1", "I2", "place", "table:", TAKE, REGISTER),
@@ -211,11 +214,12 @@ USING = {
     "what is mapped was mapped, or is a key of the prompt": (
         "I1", "I2", "I3", "N2", "N4", "identity: the depth", "BlockManager._",
         "BlockManager.allocate#1", f"{TAKE}: mappings", f"{TAKE}: the table", f"{TAKE}: what is taken", REGISTER,
-        "table: it covers", "table: new full",
+        "table: new full",
     ),
     "what is mapped carries its key": (
-        "I3", "identity", "place", "table: all", "table: nothing", "table: the hits", "table: its full",
-        "table: other blocks keep", "table: what is mapped",
+        "I3", "identity", "place", "table: all", "table: nothing", "table: the hits", "table: the table begins",
+        "table: new full", "table: its full", "table: other blocks keep", "table: what is mapped",
+        HITS, f"{TAKE}: mappings", f"{REGISTER}: mappings",
     ),
     "each key of the prompt is mapped": (
         "table: each key", "table: its full", "table: new full", "table: what is mapped was",
@@ -223,13 +227,14 @@ USING = {
     "no table held what was taken": ("I1", "I2", "I4", "N2", "ghost"),
     "a shared block stands at one place": ("I6", "I7", "O5", "N2", "N3", "ghost", "identity", "place", "table:"),
     "hits hold the content of their keys": (
-        "N2", "N5", "place", f"{TAKE}: the table", "table: it covers", "table: all", "table: the hits carried",
+        "N2", "N5", "place", f"{TAKE}: the table", "table: all", "table: the hits carried",
     ),
-    "which is the prefix of the prompt": ("identity", "the tokens", "table: hits hold"),
-    "the rest is written": ("place", "table: it covers"),
-    "a new full block holds its tokens": (
-        "identity: a key determines what", "cached", "place", "table: each key", "table: it covers",
+    "which is the prefix of the prompt": (
+        "identity", "the tokens", "place", "table: hits hold", "table: the hits carried", "table: the table begins",
+        "table: each", HITS, f"{TAKE}: the table",
     ),
-    "other blocks hold what they held": ("place", "table: nothing", "table: then", "table: it covers"),
+    "the rest is written": ("place",),
+    "a new full block holds its tokens": ("identity: a key determines what", "place", "table: each key"),
+    "other blocks hold what they held": ("place", "table: nothing", "table: then"),
 }  # fmt: skip
 """What each of these goals follows from. See `Executor.prove`."""

@@ -13,7 +13,7 @@ from kvproofs.loops import Loop
 from kvproofs.state import State
 from kvproofs.terms import KEY
 
-TAKE, REGISTER = "BlockManager.allocate#3", "BlockManager.allocate#4"
+HITS, TAKE, REGISTER = (f"BlockManager.allocate#{n}" for n in (2, 3, 4))
 
 
 class Writing:
@@ -187,7 +187,7 @@ def register_loop(before: State, manager: Any, loop: Loop, local: dict[str, Any]
 
 
 LOOPS = {
-    "BlockManager.allocate#2": hit_loop,
+    HITS: hit_loop,
     TAKE: take_loop,
     REGISTER: register_loop,
 }

@@ -31,11 +31,11 @@ def _part_of(rule: LoopRule, *labels: str) -> LoopRule:
 
 
 _LOOPS = allocate_reading.LOOPS | {
-    "BlockManager.allocate#2": allocate_writing.hit_loop,
-    "BlockManager.allocate#3": _part_of(
+    allocate_writing.HITS: allocate_writing.hit_loop,
+    allocate_writing.TAKE: _part_of(
         allocate_writing.take_loop, "the table", "the free list", "the evictable pool", "room"
     ),
-    "BlockManager.allocate#4": lambda *_: {},
+    allocate_writing.REGISTER: lambda *_: {},
 }
 
 

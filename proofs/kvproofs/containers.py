@@ -284,26 +284,31 @@ class Ordered(Modelled):
         super().__init__()
         self.member, self.stamp, self.low, self.high, self.count = member, stamp, low, high, count
 
-    def facts(self) -> list[Any]:
-        """What is true of every such container, whatever the program did to it."""
+    def known(self) -> None:
+        """Assume what is true of every such container, whatever the program did to it."""
         b, c = z3.Ints("b c")
-        return [
-            z3.ForAll([b], z3.Implies(self.member[b], z3.And(self.low <= self.stamp[b], self.stamp[b] < self.high))),
-            z3.ForAll(
-                [b, c],
-                z3.Implies(z3.And(self.member[b], self.member[c], self.stamp[b] == self.stamp[c]), b == c),
-                patterns=[z3.MultiPattern(self.stamp[b], self.stamp[c])],
+        low, stamp, high = self.low, self.stamp, self.high
+        order = {
+            "stamps lie between low and high": z3.ForAll(
+                [b], z3.Implies(self.member[b], z3.And(low <= stamp[b], stamp[b] < high))
             ),
-            *self._counts(),
-        ]
+            "no two stamps are equal": z3.ForAll(
+                [b, c],
+                z3.Implies(z3.And(self.member[b], self.member[c], stamp[b] == stamp[c]), b == c),
+                patterns=[z3.MultiPattern(stamp[b], stamp[c])],
+            ),
+        }
+        executing().assume_axioms("pool", {**order, **self._counts()})
 
-    def _counts(self) -> list[Any]:
+    def _counts(self) -> dict[str, Any]:
         b = z3.Int("b")
-        return [
-            self.count >= 0,
-            z3.ForAll([b], z3.Implies(self.member[b], self.count >= 1), patterns=[self.member[b]]),
-            z3.Implies(self.count > 0, self.member[executing().fresh(INT, "some")]),
-        ]
+        return {
+            "no count is negative": self.count >= 0,
+            "what has a member has a count": z3.ForAll(
+                [b], z3.Implies(self.member[b], self.count >= 1), patterns=[self.member[b]]
+            ),
+            "what has a count has a member": z3.Implies(self.count > 0, self.member[executing().fresh(INT, "some")]),
+        }
 
     def size(self) -> Any:
         return self.count
@@ -325,8 +330,7 @@ class Ordered(Modelled):
     def _remove(self, item: Any) -> None:
         self.member = z3.Store(self.member, item, False)
         self.count = z3.simplify(self.count - 1)
-        for fact in self._counts():
-            executing().assume(fact)
+        executing().assume_axioms("pool", self._counts())
 
     def _remove_extreme(self, *, last: bool) -> Any:
         """Take out the member with the greatest or the least stamp; there is one."""

@@ -8,7 +8,7 @@ it is proved to be impossible.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -156,6 +156,11 @@ class Executor:
         parts = instantiable(claim)
         self.path.extend((label, part) for part in parts)
         self._solver.add(*parts)
+
+    def assume_axioms(self, kind: str, axioms: Mapping[str, Any]) -> None:
+        """Assume what holds by definition, wherever it is met. The names are for those who leave one out."""
+        for claim in axioms.values():
+            self.assume(claim)
 
     def require(self, claim: Any, label: str, using: tuple[str, ...] = ()) -> None:
         """A goal that the execution raises; it holds from here on."""

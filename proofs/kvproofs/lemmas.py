@@ -43,10 +43,8 @@ def _arithmetic() -> Iterator[Question]:
 
 
 _DEFINED = (
-    "a key determines its parent and its tokens",
     "equal tokens are one block",
     "the empty prefix",
-    "its depth",
     "a prefix is the one before and one block",
 )
 
@@ -55,7 +53,8 @@ def _prefixes() -> Iterator[Question]:
     """What `theory` says of prefixes beyond their definition, by induction over the blocks."""
     a, b = z3.Consts("a b", theory.TOKENS)
     k, length, i = z3.Ints("k length i")
-    known = [*theory.ARITHMETIC.values(), *(theory.IDENTITY[name] for name in _DEFINED), k >= 0]
+    defined = (theory.IDENTITY[name] for name in _DEFINED)
+    known = [*theory.ARITHMETIC.values(), *theory.FREE_KEYS.values(), *defined, k >= 0]
     depth = theory.IDENTITY["the depth of a prefix is its number of blocks"]
     agree = theory.agreement(a, b, length)[0]
     equal = z3.ForAll([i], z3.Implies(z3.And(0 <= i, i < length), a[i] == b[i]))

@@ -121,8 +121,7 @@ class Loop:
             container = run.heap[index]
             container.replace({name: run.fresh(sort, name) for name, sort in sorts.items()})
             if isinstance(container, Ordered):
-                for fact in container.facts():
-                    run.assume(fact)
+                container.known()
         if not all(a is b or a.eq(b) for a, b in zip(sequence, self.items.terms(), strict=True)):
             raise Unsupported(f"{self.site}: the body changes the list that the loop goes over")
         self._at_head = [container.parts() for container in self._heap]

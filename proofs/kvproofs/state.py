@@ -104,8 +104,7 @@ def _ordered(kind: Any, name: str) -> Any:
         z3.Int(f"{name}_high"),
         z3.Int(f"{name}_count"),
     )
-    for fact in made.facts():
-        executing().assume(fact)
+    made.known()
     return made
 
 

@@ -83,7 +83,7 @@ ARITHMETIC: dict[str, Any] = {
     ),
 }
 
-IDENTITY: dict[str, Any] = {
+FREE_KEYS: dict[str, Any] = {
     "a key determines its parent and its tokens": _all(
         [_h, _t],
         z3.And(
@@ -94,6 +94,11 @@ IDENTITY: dict[str, Any] = {
         ),
         key_of(_h, _t),
     ),
+    "the depth of no key": depth(NO_KEY) == 0,
+}
+"""That keys are free. The lemmas need it; the operations only what the lemmas prove from it."""
+
+IDENTITY: dict[str, Any] = {
     "equal tokens are one block": _all(
         [_a, _i, _b, _j],
         z3.Or(
@@ -108,7 +113,6 @@ IDENTITY: dict[str, Any] = {
         block_of(_b, _j),
     ),
     "the empty prefix": _all([_a], prefix(_a, 0) == NO_KEY, prefix(_a, 0)),
-    "its depth": depth(NO_KEY) == 0,
     "a prefix is the one before and one block": _all(
         [_a, _j, _k],
         z3.Implies(z3.And(_j >= 0, _k == _j + 1), prefix(_a, _k) == key_of(prefix(_a, _j), block_of(_a, times(_j)))),

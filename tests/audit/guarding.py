@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from kvaudit import guard
@@ -24,11 +25,14 @@ NEVER = 10**9
 """So many operations between two full checks that there is none."""
 
 
-def drive(guarded: Any, scenario: Scenario) -> None:
-    """Make the calls that are legal where they stand, read all the time, and overwrite every list."""
-    lengths: dict[str, int] = {}
+def drive(guarded: Any, scenario: Scenario, id_of: Callable[[str], Hashable] = str) -> None:
+    """Make the calls that are legal where they stand, read all the time, and overwrite every list.
+
+    id_of: what the caller calls a sequence.
+    """
+    lengths: dict[Hashable, int] = {}
     for operation in scenario.program:
-        seq = operation.seq
+        seq = id_of(operation.seq)
         lists: list[list[int]] = []
         try:
             if isinstance(operation, Allocate) and seq not in lengths:
@@ -55,7 +59,9 @@ def drive(guarded: Any, scenario: Scenario) -> None:
             items[:] = [7] * (len(items) + 1)
 
 
-def violation(cls: Any, scenario: Scenario, **options: Any) -> ContractViolation | None:
+def violation(
+    cls: Any, scenario: Scenario, *, id_of: Callable[[str], Hashable] = str, **options: Any
+) -> ContractViolation | None:
     """The first broken contract of a class that is driven through a program."""
     pool = scenario.pool
     manager = cls(pool.num_blocks, pool.block_size, pool.enable_prefix_cache)
@@ -63,7 +69,7 @@ def violation(cls: Any, scenario: Scenario, **options: Any) -> ContractViolation
     options = {**given, "enable_prefix_cache": pool.enable_prefix_cache, "folder": None, **options}
     guarded = guard(manager, "strict", **options)
     try:
-        drive(guarded, scenario)
+        drive(guarded, scenario, id_of)
     except ContractViolation as found:
         return found
     return None

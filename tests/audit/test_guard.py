@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import random
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,6 +80,102 @@ def test_nothing_is_said_of_a_right_manager_and_its_answers_pass_through(every: 
         drive(guarded(made[0], every=every), scenario)
         drive(made[1], scenario)
         assert made[0].observe() == made[1].observe()
+
+
+class Lenient(BlockManager):
+    """Answers misuse of its reads."""
+
+    def can_allocate(self, num_tokens: Any = 0) -> bool:
+        return isinstance(num_tokens, int) and super().can_allocate(num_tokens)
+
+    def slot(self, seq_id: Any, pos: Any) -> int:
+        return super().slot(seq_id, pos) if isinstance(seq_id, int) and isinstance(pos, int) else -1
+
+
+def test_misuse_of_reads_is_none_of_its_business() -> None:
+    manager = guarded(Lenient(4, 2))
+    manager.allocate(1, [1, 2, 3])
+    assert [manager.can_allocate(wrong) for wrong in ("x", None, 1.5)] == [False] * 3
+    assert manager.can_allocate() is True
+    pairs: list[tuple[Any, Any]] = [(1, "x"), (1, 1.0), (1, None), ([], 0), ({}, 1)]
+    assert [manager.slot(seq, pos) for seq, pos in pairs] == [-1] * 5
+    check_now(manager)
+
+
+def test_named_arguments_of_reads_come_in_any_order() -> None:
+    manager = guarded(BlockManager(6, 2))
+    manager.allocate(1, [5, 6, 7])
+    manager.allocate(0, [1, 2, 3])
+    assert manager.slot(pos=1, seq_id=0) == manager.slot(0, pos=1) == 5
+    assert manager.slot(pos=0, seq_id=1) == 0
+    with pytest.raises(ContractViolation, match=r"O5 is violated at slot\(1, 0\)"):
+        wrong = guarded(records.SlotOffsetOffByOne(6, 2))
+        wrong.allocate(1, [5, 6, 7])
+        wrong.slot(pos=0, seq_id=1)
+
+
+def test_a_method_that_is_replaced_is_replaced() -> None:
+    manager = guarded(BlockManager(4, 2))
+    manager.allocate("a", [1])
+    manager.append_slot = lambda seq_id, token_id: 3
+    with pytest.raises(ContractViolation, match="token 1 is to go to slot 1, not to slot 3"):
+        manager.append_slot("a", 2)
+
+
+def test_a_server_loads_no_front_end() -> None:
+    """They cost memory and, at each collection of garbage, time."""
+    code = "import sys, kvaudit; kvaudit.guard; print(sorted({'rich', 'typer', 'jinja2'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+class Nameless:
+    """An id that cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no name")
+
+
+def test_a_check_that_breaks_down_does_not_take_the_server_along() -> None:
+    class Wrong(BlockManager):
+        def append_slot(self, seq_id: Any, token_id: int) -> int:
+            return super().append_slot(seq_id, token_id) + 1
+
+    seq = Nameless()
+    manager = guarded(Wrong(4, 2), level="warn")
+    manager.allocate(seq, [1])
+    with pytest.warns(ContractWarning, match="nothing is checked any more: RuntimeError: no name"):
+        assert manager.append_slot(seq, 2) == 2
+    with warnings.catch_warnings(action="error"):  # it is a bystander by now
+        manager.append_slot(seq, 3)
+        manager.free(seq)
+    manager = guarded(Wrong(4, 2))
+    manager.allocate(seq, [1])
+    with pytest.raises(RuntimeError, match="no name"):
+        manager.append_slot(seq, 2)
+
+
+def test_it_is_neither_copied_nor_pickled() -> None:
+    manager = guarded(BlockManager(4, 2))
+    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="a guard is neither copied nor pickled"):
+            attempt(manager)
+
+
+def test_a_dump_holds_integers_whatever_equals_them(tmp_path: Path) -> None:
+    class Floats(BlockManager):
+        def append_slot(self, seq_id: Any, token_id: int) -> Any:
+            return float(super().append_slot(seq_id, token_id))
+
+    manager = guarded(Floats(3, 4), folder=tmp_path)
+    manager.allocate("a", [1])
+    manager.append_slot("a", 2)
+    with pytest.raises(ContractViolation) as found:
+        for token in range(3):
+            manager.append_slot("a", token)
+    assert found.value.obligation == "O5" and found.value.dump is not None
+    with TraceReader(found.value.dump) as reader:
+        assert len(list(reader)) > 2
 
 
 # --- what is wrong -------------------------------------------------------------------------------------------

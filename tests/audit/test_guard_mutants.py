@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ WAYS = {
 }
 
 
-def found(mutant: Mutant, **options: int) -> ContractViolation:
+def found(mutant: Mutant, **options: Any) -> ContractViolation:
     violations = (violation(mutant.cls, scenario, **options) for scenario in KNOWN)
     return next(found for found in violations if found is not None)
 
@@ -41,6 +42,12 @@ def test_is_caught(mutant: Mutant, way: str) -> None:
         assert names & (names_of_audit | set(mutant.names))
     else:
         assert names & set(mutant.names)
+
+
+@each
+def test_ids_are_of_any_kind(mutant: Mutant) -> None:
+    seen, usual = (found(mutant, every=NEVER, observe=False, id_of=kind) for kind in (lambda seq: (seq, 1), str))
+    assert (seen.obligation, seen.also, seen.blocks) == (usual.obligation, usual.also, usual.blocks)
 
 
 EARLIER = {

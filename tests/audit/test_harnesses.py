@@ -81,6 +81,22 @@ KINDS = {
     "ends after half a line": Kind("start(); hear(); write('{\"type\":')", """after half a line: {"type": (exit"""),
     "says that it cannot start": Kind("hear(); say(type='failed', error='E', message='no disk')", "started: no disk"),
     "says that it cannot run": Kind("open_pool(); hear(); say(type='failed', error='E', message='lost')", "lost"),
+    "says it in colours": Kind(
+        "hear(); say(type='failed', error='E', message='\\x1b[31mno disk' + 'x' * 5000)", r"\x1b[31mno disk"
+    ),
+    "daemonises": Kind(
+        "start()\nif os.fork(): os._exit(0)\nos.setsid(); time.sleep(1)", "within 0.2 s (exit status 0)", 0.2
+    ),
+    "starts many": Kind(
+        "start()\nfor _ in range(30): subprocess.Popen(['sleep', '97'])\nwait = subprocess.run(['sleep', '97'])",
+        "gave no answer to 'open'",
+        0.2,
+    ),
+    "is late by one answer": Kind(
+        "open_pool(); late = [NOTHING]\nwhile True:\n    asked = hear()['program']\n"
+        "    say(type='ran', outcomes=late); late = [NOTHING] * len(asked)",
+        "operations with 1 outcomes",
+    ),
     # it does not answer
     "is silent": Kind("start(); time.sleep(60)", "gave no answer to 'open' within 0.2 s", SILENT),
     "forgets the end of the line": Kind(
@@ -205,6 +221,7 @@ def test_a_harness_that_misbehaves(name: str, tmp_path: Path, monkeypatch: pytes
     with pytest.raises(TargetError) as error:
         audited(spec, max_steps=50)
     assert kind.said in " ".join(str(error.value).split())
+    assert len(str(error.value)) < 20_000 and "\x1b" not in str(error.value)
     result = smoke(spec)
     assert (result.verdict, result.exit_code) == (BROKEN, 2)
     assert result.reason[:25] in str(error.value)

@@ -1,4 +1,4 @@
-"""Ctrl-C ends an audit with what was found so far, and leaves nothing running."""
+"""Ctrl-C ends an audit with what was found so far; neither it nor another signal leaves anything running."""
 
 from __future__ import annotations
 
@@ -92,14 +92,42 @@ def test_a_trace_whose_next_line_does_not_come(command: str, code: int, says: st
     assert [path.name for path in tmp_path.iterdir()] == ["trace.jsonl"]
 
 
+SILENT = """
+import json, time
+offers = ["allocate", "append_slot", "free", "num_cached_tokens"]
+input(); print(json.dumps({"type": "started", "name": "x", "capabilities": offers}), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "arguments",
+    [("smoke", f"cmd:{sys.executable} harness.py"), ("run", f"{MINIATURES}:HangsInConstructor", "--isolate")],
+    ids=["a program", "a class"],
+)
+def test_what_was_started_is_ended_by_what_ends_us(
+    arguments: tuple[str, ...], signum: signal.Signals, tmp_path: Path
+) -> None:
+    """As `timeout`, a CI that cancels a job, or a terminal that is closed."""
+    (tmp_path / "harness.py").write_text(SILENT, encoding="utf-8")
+    environment = {**environment_with_mark(), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "kvaudit", *arguments, "--timeout", "50"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        assert len(left(environment)) == 2
+        process.send_signal(signum)
+        process.communicate(timeout=20)
+    assert process.returncode == -signum
+    deadline = time.monotonic() + 5  # a process that was killed takes a moment to be gone
+    while left(environment) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not left(environment)
+
+
 def test_a_harness_that_is_silent_is_given_up(tmp_path: Path) -> None:
-    (tmp_path / "harness.py").write_text(
-        "import json, time\n"
-        "offers = ['allocate', 'append_slot', 'free', 'num_cached_tokens']\n"
-        "input(); print(json.dumps({'type': 'started', 'name': 'x', 'capabilities': offers}), flush=True)\n"
-        "time.sleep(60)\n",
-        encoding="utf-8",
-    )
+    (tmp_path / "harness.py").write_text(SILENT, encoding="utf-8")
     code, _, errors = interrupted("smoke", f"cmd:{sys.executable} harness.py", cwd=tmp_path, after="started")
     assert code == 130
     assert errors == "error: interrupted\n"

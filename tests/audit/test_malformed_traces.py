@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.auditing import kvaudit, target_of
-from kvaudit.check import check_trace
+from kvaudit.check import Checker, check_trace
 from kvaudit.errors import UsageError
 from kvaudit.execution import Scenario, play
-from kvaudit.profiles import STRICT
+from kvaudit.profiles import PROFILES, STRICT
 from kvaudit.protocol import Allocate, Append, Free, Pool
 from kvaudit.report import CONFORMS
 from kvaudit.saved_ledger import saved_ledger
@@ -44,6 +44,16 @@ def _good() -> tuple[bytes, bytes]:
 
 
 WHOLE, MIDLIFE = _good()
+
+
+OFF = {
+    "format": FORMAT,
+    "pool": {"num_blocks": 2, "block_size": 2, "enable_prefix_cache": False},
+    "target": "",
+    "profile": "seed",
+}
+LEDGER_OFF = {"sequences": {"a": {"table": [0, 1], "tokens": [1, 2, 3], "num_cached_tokens": 2}}}
+SHARED = {"free": [1], "sequences": {"a": {"table": [0], "tokens": [1]}, "b": {"table": [0], "tokens": [2]}}}
 
 
 def _all(text: bytes) -> Edit:
@@ -74,10 +84,11 @@ def _order(*numbers: int) -> Edit:
 MALFORMED: list[tuple[str, Edit, str]] = [
     # the file
     ("an empty file", _all(b""), "is empty; a trace starts with a header"),
-    ("an empty line", _all(b"\n"), "line 1 is no header of a trace: Input data was truncated"),
+    ("an empty line", _all(b"\n"), "line 1 is no header of a trace: it is empty"),
     ("bytes that are no text", _all(b"\xff\xfe\x00\n"), "line 1 is no header"),
-    ("a compressed file", lambda lines: gzip.compress(b"".join(lines)), "line 1 is no header"),
-    ("UTF-16", lambda lines: b"".join(lines).decode().encode("utf-16"), "line 1 is no header"),
+    ("a compressed file", lambda lines: gzip.compress(b"".join(lines)), "It is compressed: gunzip it first"),
+    ("a byte order mark", lambda lines: b"".join([b"\xef\xbb\xbf", *lines]), "begins with a byte order mark: save it"),
+    ("UTF-16", lambda lines: b"".join(lines).decode().encode("utf-16"), "It is UTF-16: save it as UTF-8"),
     ("a table of values", _all(b"step,op,seq\n1,allocate,a\n"), "line 1 is no header"),
     ("text that is no UTF-8", _line(2, b'{"step":1,"operation":{"op":"free","seq":"\xff"}}'), "line 2 is no operation"),
     # the header
@@ -102,7 +113,12 @@ MALFORMED: list[tuple[str, Edit, str]] = [
     (
         "a feature that is unknown",
         _swap(1, '"target"', '"features":["pins"],"target"'),
-        "needs pins, which this version",
+        "needs 'pins', which this version",
+    ),
+    (
+        "an obligation that is unknown",
+        _swap(1, '"target"', '"obligation":"Z9","target"'),
+        "line 1: this version knows no obligation 'Z9'",
     ),
     ("no block", _swap(1, '"num_blocks":3', '"num_blocks":0'), "at least one block of at least one token"),
     ("a negative size", _swap(1, '"block_size":2', '"block_size":-2'), "at least one block of at least one token"),
@@ -130,7 +146,8 @@ MALFORMED: list[tuple[str, Edit, str]] = [
     ),
     ("a line that is doubled", _order(1, 2, 2, 3, 4, 5), "line 3: step 2 was due, this is step 1: is a line doubled"),
     ("lines that are reordered", _order(1, 2, 4, 3, 5), "line 3: step 2 was due, this is step 3"),
-    ("an empty line in between", _line(3, b" "), "line 3 is no operation: Input data was truncated"),
+    ("an empty line in between", _line(3, b" "), "line 3 is no operation: it is empty"),
+    ("an empty line at the end", lambda lines: b"".join([*lines, b"\n"]), "line 6 is no operation: it is empty"),
     ("two lines in one", lambda lines: b"".join(lines).replace(b"}\n{", b"}{", 2), "line 1 is no header"),
     (
         "a step that is no number",
@@ -161,6 +178,12 @@ MALFORMED: list[tuple[str, Edit, str]] = [
         "4294967296 is no token id: they are integers in 0",
     ),
     ("a token that is enormous", _swap(3, '"token":6', '"token":1' + "0" * 40), "line 3"),
+    (
+        "half a character in an id",
+        _swap(2, '"seq":"a"', r'"seq":"\ud800"'),
+        "unexpected end of escaped utf-16 surrogate",
+    ),
+    ("a token that is no number", _swap(3, '"token":6', '"token":NaN'), "line 3 is no operation: JSON is malformed"),
     ("a token that is no integer", _swap(3, '"token":6', '"token":6.5'), "Expected `int`, got `float`"),
     ("a token in words", _swap(3, '"token":6', '"token":"six"'), "Expected `int`, got `str`"),
     ("an append without a token", _swap(3, ',"token":6', ""), "missing required field `token`"),
@@ -211,6 +234,17 @@ MALFORMED_LEDGERS: list[tuple[str, Edit, str]] = [
         "cannot have been cached",
     ),
     (
+        "a count that was cached with the prefix cache off",
+        lambda lines: json.dumps(OFF | {"ledger": LEDGER_OFF}).encode(),
+        "tokens of 'a' were cached, though the prefix cache is off",
+    ),
+    (
+        "a partial block in two tables",
+        lambda lines: json.dumps(OFF | {"ledger": SHARED}).encode(),
+        "block 0 is in two tables, and has no content that they could share",
+    ),
+    ("a content of no tokens", _swap(1, '"tokens":[7,4294967295]', '"tokens":[7,-1]'), "content 0 has tokens beyond 0"),
+    (
         "contents with the prefix cache off",
         _swap(1, '"enable_prefix_cache":true', '"enable_prefix_cache":false'),
         "is off",
@@ -225,6 +259,16 @@ def read(path: Path) -> None:
 def check(path: Path) -> None:
     with TraceReader(path) as reader:
         check_trace(reader, STRICT, lambda operations, done: None)
+
+
+def test_a_ledger_that_no_engine_comes_to(tmp_path: Path) -> None:
+    """Under vLLM's rules each copy of a content can be hit; under the seed's one may be left that cannot."""
+    text = MIDLIFE.replace(b',"mapped":1', b"")
+    (tmp_path / "t.jsonl").write_bytes(text)
+    check(tmp_path / "t.jsonl")
+    said = "no block is hit for the content of block 1, and under the profile vllm"
+    with TraceReader(tmp_path / "t.jsonl") as reader, pytest.raises(UsageError, match=said):
+        Checker(reader.header, PROFILES["vllm"])
 
 
 def test_there_are_enough_of_them() -> None:
@@ -264,7 +308,13 @@ def test_a_ledger_that_makes_no_sense(kind: str, edit: Edit, fragment: str, tmp_
 
 @pytest.mark.parametrize("reads", [read, check])
 def test_there_is_no_such_file(reads: Callable[[Path], None], tmp_path: Path) -> None:
-    for path, why in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
+    endless = "line 1 is longer than 67,108,864 bytes"
+    for path, why in (
+        (tmp_path / "none", "No such file"),
+        (tmp_path, "Is a directory"),
+        (Path("/dev/null"), "is empty; a trace starts with a header"),
+        (Path("/dev/zero"), endless),
+    ):
         with pytest.raises(UsageError, match=why):
             reads(path)
 

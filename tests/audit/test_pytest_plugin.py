@@ -54,6 +54,14 @@ def test_a_right_manager_passes(tmp_path: Path) -> None:
     assert re.search(r"\nkvblocks.manager:BlockManager: conforms ", shown)
 
 
+def test_a_class_of_tests_may_have_it(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "from kvaudit.pytest import conformance\nclass TestBlocks:\n    test_it = conformance('kvblocks', steps=600)\n"
+    )
+    code, shown = session(tmp_path, "-k", "I1 or K1")
+    assert code == 0 and "2 passed" in shown
+
+
 def test_a_wrong_one_fails_with_the_trace_and_keeps_it(tmp_path: Path) -> None:
     project(tmp_path, MUTANTS / "pool.py", "KeepsMappingOnEviction")
     code, shown = session(tmp_path, "--kvaudit-steps", "1500", "--kvaudit-seed", "7")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,26 @@ def test_replay_says_whether_it_still_fails(tmp_path: Path) -> None:
     said = kvaudit("replay", str(path), "--target", "kvblocks", cwd=tmp_path)
     assert said.code == 0
     assert "fixed: O2 is no longer violated" in said.out
+
+
+def test_what_another_target_has_left_stays(tmp_path: Path) -> None:
+    """Two managers of a project may have the same bug, and each is to be played its own failure again."""
+    (tmp_path / "blocks.py").write_text(
+        "from kvblocks import BlockManager\n\nclass A(BlockManager):\n    def free(self, seq_id):\n"
+        "        raise RuntimeError('A')\n\nclass B(A): ...\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "kept" / "pipe").mkdir(parents=True)
+    os.mkfifo(tmp_path / "kept" / "pipe" / "trace.jsonl")  # what is no file is not waited for
+    for _ in range(2):
+        for name in "AB":
+            said = kvaudit("run", f"blocks.py:{name}", "-x", "--max-steps", "50", "--failures", "kept", cwd=tmp_path)
+            assert said.code == 1
+    tests = sorted(tmp_path.glob("kept/*/test_repro.py"))
+    assert len(tests) == 2 and tests[1].parent.name == f"{tests[0].parent.name}-2"
+    for test, name in zip(tests, "AB", strict=True):
+        assert f'TARGET = "blocks.py:{name}"' in test.read_text(encoding="utf-8")
+        assert read_trace(test.with_name("trace.jsonl"))[0].target == f"blocks.py:{name}"
 
 
 def test_replay_on_another_target_in_a_child(tmp_path: Path) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Hashable
 from pathlib import Path
 
@@ -15,11 +18,12 @@ from audit.auditing import kvaudit, target_of
 from audit.test_malformed_traces import MIDLIFE
 from kvaudit.anonymise import Names
 from kvaudit.errors import UsageError
-from kvaudit.execution import Scenario
+from kvaudit.execution import Scenario, play
 from kvaudit.minimise import minimise
 from kvaudit.profiles import SEED
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
 from kvaudit.trace import FORMAT, Answer, TraceHeader, TraceLine, lines_of, read_lines, write_trace
+from kvaudit.transcript import transcript
 from kvblocks import BlockManager
 from mutants import pool
 
@@ -137,6 +141,99 @@ def test_no_text_of_the_users_is_left(tmp_path: Path) -> None:
     assert [json.loads(line)["came"].get("error", "") for line in text.splitlines()[1:]] == ["", "ValueError"]
     said = kvaudit("anonymise", "t.jsonl", "-o", "t.jsonl", cwd=tmp_path)
     assert said.code == 2 and "t.jsonl is the trace itself: give another file" in said.err
+
+
+def test_a_pipe_and_a_link_stay_what_they_are(tmp_path: Path) -> None:
+    """The result may go to a pipe or a device, which is not to be replaced by a file."""
+    save(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    command = [sys.executable, "-m", "kvaudit", "anonymise", "t.jsonl", "-o", "pipe"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
+        lines = (tmp_path / "pipe").read_text().splitlines()
+    assert process.returncode == 0 and len(lines) == 1 + len(LONG)
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "link").symlink_to("real")
+    for _ in range(2):
+        assert kvaudit("anonymise", "t.jsonl", "-o", "link", cwd=tmp_path).code == 0
+        assert (tmp_path / "link").is_symlink() and len((tmp_path / "real").read_text().splitlines()) == 1 + len(LONG)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe", "real", "t.jsonl"]
+
+
+def test_beside_what_is_no_file_nothing_is_written(tmp_path: Path) -> None:
+    save(tmp_path)
+    command = [sys.executable, "-m", "kvaudit", "anonymise", "/dev/stdin"]
+    run = subprocess.run(command, input=(tmp_path / "t.jsonl").read_bytes(), capture_output=True)
+    assert (run.returncode, run.stderr) == (
+        2,
+        b"error: beside /dev/stdin nothing is to be written: name a file with -o\n",
+    )
+    assert kvaudit("anonymise", "", cwd=tmp_path).err == "error: . cannot be read: Is a directory\n"
+
+
+EVIL = "\x1b[31m\x07[bold]"
+
+
+def test_what_a_terminal_would_obey_is_not_shown_to_it(tmp_path: Path) -> None:
+    lines = [TraceLine(1, Allocate(EVIL, (1,)), came=Answer("raised", error=EVIL, other=f"said\n{EVIL}"))]
+    for header in (
+        TraceHeader(FORMAT, POOL, EVIL, "seed"),
+        TraceHeader(FORMAT, POOL, "kvblocks", EVIL),
+        TraceHeader(FORMAT, POOL, "kvblocks", "seed", features=(EVIL,)),
+        TraceHeader(FORMAT, POOL, "kvblocks", "seed", obligation=EVIL),
+    ):
+        write_trace(tmp_path / "t.jsonl", header, lines)
+        for command in ("check", "replay"):
+            said = kvaudit(command, "t.jsonl", cwd=tmp_path)
+            assert r"\x1b[31m" in said.all and r"\x07" in said.all and "[bold]" in said.all
+            assert "\x1b" not in said.all and "\x07" not in said.all
+
+
+def test_long_prompts_and_numbers_are_cut(tmp_path: Path) -> None:
+    came = Answer("completed", table=(0,), num_cached_tokens=0, num_free_blocks=10**300)
+    for tokens in ((1,), (1,) * 5_000):
+        write_trace(
+            tmp_path / "t.jsonl",
+            TraceHeader(FORMAT, POOL, "kvblocks", "seed"),
+            [TraceLine(1, Allocate("a", tokens), came=came)],
+        )
+        for command in ("check", "replay"):
+            said = kvaudit(command, "t.jsonl", cwd=tmp_path)
+            assert said.code == (1 if command == "check" else 0)
+            assert len(said.all) < 2_000
+
+
+def test_a_verdict_is_shown_where_a_tick_cannot_be(tmp_path: Path) -> None:
+    came = Answer("completed", table=(), num_cached_tokens=0)
+    lines = [TraceLine(1, Allocate("a", (1,)), came=came)]
+    write_trace(tmp_path / "t.jsonl", TraceHeader(FORMAT, POOL, "", "seed"), lines)
+    command = [sys.executable, "-m", "kvaudit", "check", "t.jsonl"]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    run = subprocess.run(command, cwd=tmp_path, env=ascii_only, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (1, "")
+    assert r"\u2717 line 2 departs: O5 is violated" in run.stdout
+
+
+def test_what_is_not_known_is_no_difference() -> None:
+    due = Answer("completed", slot=3, num_free_blocks=2)
+    for came, differs in (
+        (Answer("completed", slot=3), False),
+        (Answer("completed"), False),
+        (Answer("completed", slot=4), True),
+        (Answer("completed", other="'x'"), True),
+        (Answer("completed", num_free_blocks=1), True),
+        (Answer("refused"), True),
+    ):
+        assert TraceLine(1, Append("a", 1), due, came).differs is differs
+
+
+def test_what_a_free_returns_is_nobodys_business() -> None:
+    class Talks(BlockManager):
+        def free(self, seq_id: Hashable) -> str:  # type: ignore[override]
+            super().free(seq_id)
+            return "done"
+
+    lines = transcript(play(target_of(Talks), Scenario(POOL, LONG), SEED))
+    assert not any(line.differs for line in lines)
 
 
 def test_a_ledger_in_mid_life_is_renamed_with_its_operations(tmp_path: Path) -> None:

@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import z3
 
 from kvproofs import sources, theory
 from kvproofs.executor import Executor, Goal
@@ -47,7 +45,6 @@ HYPOTHESES = (
     *INVARIANTS,
     *(f"ghost: {name}" for name in GHOSTS),
     *(f"pool: {name}" for name in CONTAINERS),
-    "at least one block",
     *(f"identity: {name}" for name in theory.IDENTITY),
     *(f"arithmetic: {name}" for name in theory.ARITHMETIC),
 )
@@ -62,7 +59,7 @@ SPARE = {
 
 @dataclass
 class Without(Executor):
-    """An executor that does not know one of the hypotheses of the state before."""
+    """An executor that does not know one of the hypotheses of the state before, or one of the axioms."""
 
     dropped: str = ""
     only: str = ""  # the one theorem whose goals are put to Z3, if not all
@@ -80,6 +77,11 @@ class Without(Executor):
         else:
             super().assume(claim, label)
 
+    def assume_axioms(self, kind: str, axioms: Mapping[str, Any]) -> None:
+        self.met.extend(f"{kind}: {name}" for name in axioms)
+        self.left_out.extend(claim for name, claim in axioms.items() if f"{kind}: {name}" == self.dropped)
+        super().assume_axioms(kind, {n: c for n, c in axioms.items() if f"{kind}: {n}" != self.dropped})
+
     def prove(self, theorem: str, label: str, claim: Any, using: tuple[str, ...] = ()) -> bool:
         return True if self.only and theorem != self.only else super().prove(theorem, label, claim, using)
 
@@ -89,13 +91,9 @@ class Without(Executor):
             return f"ghost: {GHOSTS[sum(name.startswith('ghost') for name in self.met)]}"
         if label:
             return label if label.startswith("identity") else label.split()[0]
-        if claim.eq(z3.Int("num_blocks") >= 1):
-            return "at least one block"
         for name, axiom in theory.ARITHMETIC.items():
             if claim.eq(axiom):
                 return f"arithmetic: {name}"
-        if all(name.startswith("pool") for name in self.met):  # the containers come first
-            return f"pool: {CONTAINERS[len(self.met) % len(CONTAINERS)]}"
         return ""
 
 

@@ -57,8 +57,7 @@ def size(container: Any) -> Any:
 def empty(kind: Any) -> Any:
     zero = z3.IntVal(0)
     made = kind(z3.K(INT, z3.BoolVal(False)), z3.K(INT, zero), zero, zero, zero)
-    for fact in made.facts():
-        executing().assume(fact)
+    made.known()
     return made
 
 

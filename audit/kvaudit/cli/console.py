@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from kvaudit.errors import UsageError
+from kvaudit.printable import plain
 from kvaudit.profiles import Profile
 from kvaudit.targets import Target, TargetSpec, profile_named
 
@@ -29,7 +30,7 @@ INTERRUPTED = 130
 def say(kind: str, text: str) -> None:
     """A line on standard error; kind: `error` or `note`."""
     style = {"error": "bold red", "note": "bold yellow"}[kind]
-    Console(stderr=True, soft_wrap=True).print(f"[{style}]{kind}:[/] {escape(text)}", highlight=False)
+    Console(stderr=True, soft_wrap=True).print(f"[{style}]{kind}:[/] {escape(plain(text))}", highlight=False)
 
 
 class OutputFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -53,6 +54,8 @@ app.add_typer(traces.export, name="export")
 
 def main() -> None:
     """Run the command line. A mistake of the user's, or of the target's, is a message and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # where a tick cannot be encoded, a verdict is shown all the same
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except (UsageError, TargetError) as error:

@@ -138,9 +138,9 @@ def anonymise(trace: Recorded, output: Output = None) -> None:
     from kvaudit.terminal import progress_bar
     from kvaudit.trace import TraceReader, write_trace
 
-    renamed = output or beside(trace, "anonymous")
     console = Console()
     with TraceReader(trace) as reader, progress_bar(console) as bar:
+        renamed = output or beside(trace, "anonymous")
         if renamed.exists() and renamed.samefile(trace):
             raise UsageError(f"{renamed} is the trace itself: give another file")
         task = bar.add_task("renaming", total=1.0, done="")
@@ -169,6 +169,8 @@ def _named(target: str | None, header: TraceHeader) -> str:
 
 def beside(trace: Path, kind: str) -> Path:
     """Where a trace made of another one goes: beside it."""
+    if trace.is_symlink() and not trace.is_file():  # /dev/stdin, and what a shell gives for <(COMMAND)
+        raise UsageError(f"beside {trace} nothing is to be written: name a file with -o")
     return trace.with_name(f"{trace.name.removesuffix('.jsonl')}.{kind}.jsonl")
 
 

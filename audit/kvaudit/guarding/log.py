@@ -59,7 +59,7 @@ def _lines(log: list[Appended | Call], num_blocks: int) -> Iterator[TraceLine]:
             yield TraceLine(step, _plain(entry.operation), came=_answer(entry, num_blocks))
         else:
             seq, token, slot = entry
-            yield TraceLine(step, Append(str(seq), number(token)), came=Answer("completed", slot=number(slot)))
+            yield TraceLine(step, Append(str(seq), number(token)), came=Answer("completed", slot=int(slot)))
 
 
 def _plain(operation: Mutation) -> Mutation:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kvaudit.guarding.lockstep import Lockstep
@@ -25,18 +26,34 @@ def due(lockstep: Lockstep, name: str, args: Sequence[Any]) -> Due | None:
     ledger = lockstep.ledger
     if name == "num_free_blocks":
         return Due(ledger.num_free_blocks, "I8")
+    if len(args) != (2 if name == "slot" else 1):  # it has defaults, or options of its own
+        return None
     if name == "can_allocate":
-        return Due(operations.can_allocate(ledger, args[0]), "O3") if args[0] >= 0 else None
-    record, tail = ledger.sequences.get(args[0]), lockstep.tails.get(args[0])
+        num_tokens = number(args[0])
+        is_number = type(num_tokens) is int and num_tokens >= 0
+        return Due(operations.can_allocate(ledger, num_tokens), "O3") if is_number else None
+    try:
+        record, tail = ledger.sequences.get(args[0]), lockstep.tails.get(args[0])
+    except TypeError:  # no hashable id
+        return None
     if record is None or tail is None:
         return None
     if name == "block_table":
         return Due(list(record.table), "O5", record.table)
     if name == "num_cached_tokens":
         return Due(record.num_cached_tokens, "O4", record.table[: record.num_cached_tokens // ledger.block_size])
-    if not 0 <= args[1] < tail.start + len(tail.tokens):
+    pos = number(args[1])
+    if type(pos) is not int or not 0 <= pos < tail.start + len(tail.tokens):
         return None
-    return Due(operations.slot(ledger, args[0], args[1]), "O5", (record.table[args[1] // ledger.block_size],))
+    return Due(operations.slot(ledger, args[0], pos), "O5", (record.table[pos // ledger.block_size],))
+
+
+def in_order(method: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
+    """The arguments of a call that went well, in the order of the parameters."""
+    if not named:
+        return args
+    bound = inspect.signature(method).bind(*args, **named)
+    return (*bound.args, *bound.kwargs.values())
 
 
 def numbers(answer: Any) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Concatenate, Literal, ParamSpec
 
 from kvaudit import words
 from kvaudit.api import ApiTarget
@@ -15,7 +16,7 @@ from kvaudit.errors import TargetError
 from kvaudit.guarding.full import look
 from kvaudit.guarding.lockstep import Lockstep, is_legal, owners
 from kvaudit.guarding.log import Appended, Call, dump
-from kvaudit.guarding.reads import due, number, numbers
+from kvaudit.guarding.reads import due, in_order, number, numbers
 from kvaudit.guarding.violation import ContractViolation, ContractWarning
 from kvaudit.profiles import PROFILES
 from kvaudit.protocol import Allocate, Mutation, Outcome, Pool, Refused, Returned
@@ -23,6 +24,30 @@ from kvaudit.rulings import wrong_free_count
 from kvspec.live import snapshot
 
 Level = Literal["warn", "strict"]
+
+
+P = ParamSpec("P")
+
+
+def _out_of_the_way(
+    check: Callable[Concatenate[Watch, P], None],
+) -> Callable[Concatenate[Watch, P], None]:
+    """What breaks down (on nonsense that is observed, an id that cannot be shown, a bug) takes no server along."""
+
+    @functools.wraps(check)
+    def checked(self: Watch, /, *args: P.args, **named: P.kwargs) -> None:
+        try:
+            check(self, *args, **named)
+        except (ContractViolation, ContractWarning):
+            raise
+        except Exception as broken:
+            self.step_aside()
+            if self.level == "strict":
+                raise
+            said = str(broken) if isinstance(broken, TargetError) else f"{type(broken).__name__}: {broken}"
+            _warn(ContractWarning(f"nothing is checked any more: {said}"))
+
+    return checked
 
 
 class Watch:
@@ -44,7 +69,7 @@ class Watch:
         self.is_bystander = False
         self.log: list[Appended | Call] = []
         self.lockstep = Lockstep(pool, PROFILES[profile].variants)
-        self._level = level
+        self.level = level
         self._profile = profile
         self._folder = folder
         cls = type(manager)
@@ -56,6 +81,7 @@ class Watch:
 
     # --- operations ------------------------------------------------------------------------------------------
 
+    @_out_of_the_way
     def returned(self, operation: Mutation, value: Any) -> None:
         """An operation completed."""
         if self.is_bystander:
@@ -70,6 +96,7 @@ class Watch:
         cached = _answer(self.manager.num_cached_tokens, operation.seq) if is_allocate else None
         self._judge(operation, Returned(value), cached)
 
+    @_out_of_the_way
     def miscounts(self, operation: Mutation, value: Any) -> None:
         """An append was right, and the ledger has followed it, but `num_free_blocks` is wrong."""
         free = self.num_free_blocks()
@@ -77,6 +104,7 @@ class Watch:
         breaches = wrong_free_count(operation, False, self.lockstep.num_free_blocks, free)
         self._violated(breaches, words.call(operation))
 
+    @_out_of_the_way
     def raised(self, operation: Mutation, error: BaseException) -> None:
         """An operation ended in an exception, which goes on to the caller."""
         if self.is_bystander:
@@ -94,7 +122,7 @@ class Watch:
         if breaches:
             self._violated(breaches, words.call(operation), error)
         elif len(self.log) >= self.every:
-            self.full_check(f"the full check after {_clipped(words.call(operation))}", error)
+            self.full_check(f"the full check after {words.clipped(words.call(operation), 120)}", error)
 
     # --- reads -----------------------------------------------------------------------------------------------
 
@@ -104,11 +132,12 @@ class Watch:
         def checked(*args: Any, **named: Any) -> Any:
             answer = method(*args, **named)
             if not self.is_bystander:
-                self.read_gave(name, (*args, *named.values()), answer)
+                self.read_gave(name, in_order(method, args, named), answer)
             return answer
 
         return checked
 
+    @_out_of_the_way
     def read_gave(self, name: str, args: Sequence[Any], answer: Any) -> None:
         """Hold the answer of a read to the ledger."""
         expected = due(self.lockstep, name, args)
@@ -120,18 +149,12 @@ class Watch:
 
     # --- what comes of it ------------------------------------------------------------------------------------
 
+    @_out_of_the_way
     def full_check(self, when: str, error: Exception | None = None) -> None:
         """Compare everything that the manager shows, and begin a new log. O(pool + tokens)."""
         if self.is_bystander:
             return
-        try:
-            breaches = self.look()
-        except TargetError as nonsense:
-            self._step_aside()
-            if self._level == "strict":
-                raise
-            _warn(ContractWarning(f"nothing is checked any more: {nonsense}"))
-            return
+        breaches = self.look()
         if breaches:
             if len(self.log) == 1 and isinstance(self.log[0], Call) and isinstance(self.log[0].outcome, Refused):
                 breaches = [breach._replace(obligation="O1") for breach in breaches]
@@ -156,13 +179,13 @@ class Watch:
             except (OSError, TypeError) as failed:  # no room, or ids and tokens that JSON cannot hold
                 reason = str(failed)
         held = owners(lockstep.ledger, main.blocks)
-        violation = ContractViolation(breaches, _clipped(call), held, path, reason)
-        self._step_aside()
-        if self._level == "strict":
+        violation = ContractViolation(breaches, words.clipped(call, 120), held, path, reason)
+        self.step_aside()
+        if self.level == "strict":
             raise violation from error
         _warn(ContractWarning(str(violation), violation))
 
-    def _step_aside(self) -> None:
+    def step_aside(self) -> None:
         """From here on the manager is on its own; the way of an append sees it by the tails."""
         self.is_bystander = True
         self.lockstep.tails.clear()
@@ -197,7 +220,3 @@ def _answer(read: Callable[..., Any], *args: Any) -> Any:
         return number(read(*args))
     except Exception as error:
         return f"an exception: {error!r}"
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= 120 else f"{text[:100]}... ({len(text):,} characters)"

@@ -173,9 +173,14 @@ class Guard:
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self.__watch.manager, name, value)
+        if name == "append_slot":
+            object.__setattr__(self, "_Guard__append", value)
 
     def __delattr__(self, name: str) -> None:
         delattr(self.__watch.manager, name)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("a guard is neither copied nor pickled: put one around the manager where it is used")
 
     def __repr__(self) -> str:
         return f"guard({self.__watch.manager!r})"
