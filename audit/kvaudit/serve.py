@@ -26,13 +26,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m kvaudit.serve")
     parser.add_argument("target")
     parser.add_argument("--source")
-    parser.add_argument("--packages", help="a folder in which to look for packages that are not installed")
     parser.add_argument("--set", action="append", default=[], dest="settings")
     parser.add_argument("--refusal", action="append", default=[])
     parser.add_argument("--timeout", type=float, default=10.0)
     options = parser.parse_args()
-    if options.packages is not None:
-        sys.path.append(options.packages)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.stdout = sys.stderr

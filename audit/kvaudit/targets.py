@@ -144,8 +144,6 @@ class TargetSpec:
         command = [sys.executable, "-m", "kvaudit.serve", text, "--timeout", str(self.timeout)]
         if source is not None:
             command += ["--source", source]
-        if self.engine is not None:
-            command += ["--packages", str(_packages())]
         for setting in self.settings:
             command += ["--set", setting]
         for refusal in self.refusals:
@@ -207,9 +205,13 @@ def _is_candidate(value: Any, module: str) -> bool:
 def _load_engine(
     name: str, source: str | None, refusals: frozenset[str], timeout: float, settings: Mapping[str, str]
 ) -> ApiTarget:
+    from kvaudit.engines.fetch import packages
+
     adapter = importlib.import_module(f"kvaudit.engines.{name.replace('-', '_')}")
     try:
         chosen = adapter.RECIPE.chosen(settings)
+        if adapter.RECIPE.needs:
+            sys.path.append(str(packages()))  # at the end: what is installed goes first
         root = Path(source) if source is not None else None
         engine = adapter.load(root, **chosen)
     except Exception as error:
@@ -263,12 +265,6 @@ def _fetched(requirement: str) -> Path:
     if folder is None:
         raise UsageError(f"{requirement} has not been fetched: kvaudit fetch {requirement}")
     return folder
-
-
-def _packages() -> Path:
-    from kvaudit.engines.fetch import packages
-
-    return packages()
 
 
 def _split(command: str) -> list[str]:

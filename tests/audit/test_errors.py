@@ -74,6 +74,8 @@ def test_a_file_that_is_no_target(name: str, tmp_path: Path) -> None:
         ("run nano-vllm --source . --set policy=lru", "it has no setting 'policy'; there are: none"),
         ("run sglang --source . --set policy=oldest", "policy is one of lru, lfu, fifo, mru, filo"),
         ("run kvblocks --profile own-cache --black-box", "leave out --black-box"),
+        ("smoke kvblocks --profile own-cache", "kvaudit run kvblocks audits it"),
+        ("explore kvblocks --profile nano-vllm --blocks 2 --block-size 1", "makes blocks of 2 tokens at least"),
         ("run kvblocks --no-such-option", "No such option: --no-such-option"),
         ("run vllm==9.9.9", "vllm==9.9.9 has not been fetched: kvaudit fetch vllm==9.9.9"),
         ("run cmd:", "cmd: is followed by a program and its arguments"),
