@@ -93,6 +93,15 @@ def test_a_second_call_is_instant_and_a_damaged_file_is_fetched_again(
     assert cached("vllm", "7.0.1", cache=tmp_path / "elsewhere") is None
 
 
+def test_what_another_adapter_has_fetched_is_fetched_again(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_wheel(wheels, "7.0.1")
+    fetch("vllm", "7.0.1")
+    recipe = dataclasses.replace(module.RECIPES["vllm"], texts=("vllm/__init__.py",))
+    monkeypatch.setitem(module.RECIPES, "vllm", recipe)
+    assert cached("vllm", "7.0.1") is None
+    assert (fetch("vllm", "7.0.1") / "vllm/__init__.py").is_file()
+
+
 def test_what_an_engine_needs_for_real_is_brought_once(
     wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

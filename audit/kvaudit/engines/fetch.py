@@ -51,10 +51,13 @@ _STALE_S = 24 * 3600.0
 
 
 def cached(name: str, version: str, *, cache: Path | None = None) -> Path | None:
-    """Give the folder of a fetched engine if it is there and undamaged, else None; takes milliseconds."""
+    """Give the folder of a fetched engine if it is there, whole and undamaged, else None; takes milliseconds."""
     root = _root(name, version, cache)
     try:
-        files: dict[str, dict[str, object]] = json.loads((root / _MANIFEST).read_bytes())["files"]
+        manifest = json.loads((root / _MANIFEST).read_bytes())
+        files: dict[str, dict[str, object]] = manifest["files"]
+        if manifest.get("wanted", _wanted(name)) != _wanted(name):
+            return None  # by an adapter that needed other files
         for path, expected in files.items():
             data = (root / path).read_bytes()
             if len(data) != expected["size"] or hashlib.sha256(data).hexdigest() != expected["sha256"]:
@@ -71,16 +74,24 @@ def fetch(name: str, version: str, *, cache: Path | None = None, progress: Progr
     in all. Raises `FetchError`. Interrupted, even by Ctrl-C (which is passed on), it leaves nothing behind.
     """
     root = _root(name, version, cache)
+    if cached(name, version, cache=cache) is None:
+        _bring_engine(name, version, root, progress)
     _bring_packages(RECIPES[name].needs, cache, progress)
-    found = cached(name, version, cache=cache)
-    if found is not None:
-        return found
+    return root
+
+
+def _wanted(name: str) -> list[str]:
+    return [*RECIPES[name].real, *RECIPES[name].texts]
+
+
+def _bring_engine(name: str, version: str, root: Path, progress: Progress | None) -> None:
     with _cache_errors(root), _workshop(root) as temporary:
         wheel = _download(f"{name}=={version}", temporary, progress)
         files = temporary / "files"
-        manifest = {"name": name, "version": version, "files": _extract(wheel, files, RECIPES[name])}
+        extracted = _extract(wheel, files, RECIPES[name])
+        manifest = {"name": name, "version": version, "wanted": _wanted(name), "files": extracted}
         (files / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-        return _install(files, root, temporary)
+        _install(files, root, temporary)
 
 
 def _bring_packages(needs: Sequence[str], cache: Path | None, progress: Progress | None) -> None:
