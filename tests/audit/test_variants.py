@@ -17,7 +17,7 @@ KEEP_NEW = Profile("x", "the newest copy can be hit", Variants(duplicates="keep 
 
 def held_to(profile: Profile, manager: type[BlockManager], *, black_box: bool = False) -> Report:
     target = target_of(manager, black_box=black_box)
-    return Audit(target, TargetSpec("x:y"), profile, Options(max_steps=3_000), lambda event: None).run()
+    return Audit(target, TargetSpec("x:y"), profile, Options(max_steps=1_000), lambda event: None).run()
 
 
 def violated(report: Report) -> set[str]:
