@@ -38,7 +38,11 @@ part_types() {
     step pyright pyright --pythonpath .venv/bin/python
 }
 
-part_test() { step pytest pytest "$@"; }
+# The whole suite on all processors; with ARGS as pytest has it, for --pdb and the like.
+part_test() {
+    if [ $# = 0 ]; then set -- -n auto; fi
+    step pytest pytest "$@"
+}
 
 part_p06() { step pytest pytest tests/blocks/test_p06.py -v "$@"; }
 

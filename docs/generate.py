@@ -19,6 +19,7 @@ from kvaudit.cli.main import app
 from kvaudit.evidence import read_matrix
 from kvaudit.goals import GOALS, Goal
 from kvaudit.matrix import markdown
+from kvaudit.profiles import PROFILES
 from kvspec import SPEC_VERSION
 from kvspec.obligations import LEDGER, OBLIGATIONS, Obligation
 from kvspec.variants import AFFECTS
@@ -131,7 +132,8 @@ def _goal(goal: Goal) -> list[str]:
     pool = goal.witness.pool
     blocks, tokens = words.count(pool.num_blocks, "block"), words.count(pool.block_size, "token")
     off = "" if pool.enable_prefix_cache else ", prefix cache off"
-    only = " Only where duplicates are `keep old`." if goal.needs_keep_old else ""
+    without = [f"`{profile.name}`" for profile in PROFILES.values() if goal.id in profile.beyond]
+    only = f" Not asked for under {', '.join(without)}." if without else ""
     return [
         f"## {goal.id}",
         "",

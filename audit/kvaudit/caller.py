@@ -96,7 +96,7 @@ class Caller:
 
     def sees_table(self, seq: SeqId, table: list[int]) -> None:
         """The target now gives another table for a live sequence: reads go through that one."""
-        if len(table) * self._size >= len(self._prefixes[seq]):
+        if len(table) * self._size >= len(self._prefixes[seq]) and table != self._tables[seq]:
             self._tables[seq] = table
             self._suspects.add(seq)
 

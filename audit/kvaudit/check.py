@@ -62,6 +62,11 @@ class Checker:
     """Follows one trace. `recorded` counts the answers that gave each field, `met` what has happened."""
 
     def __init__(self, header: TraceHeader, profile: Profile) -> None:
+        if profile.chooses:
+            raise UsageError(
+                f"under the profile {profile.name} what is cached is read off observe(), which no trace records; "
+                "kvaudit replay plays the trace on the target"
+            )
         self._pool = header.pool
         self._profile = profile
         self._ledger: Ledger = live(_start(header, profile))

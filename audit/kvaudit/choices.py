@@ -61,7 +61,7 @@ class ReadOff:
             raise Illegal([Breach("O5", what, tuple(extra))])
         breaches = self._wrong_count(ledger, run)
         for i, (block, h) in enumerate(zip(self._table, run, strict=False)):
-            is_copy = self._variants.duplicates == "keep all" and ledger.block_hash[block] is h
+            is_copy = _any_copy(self._variants) and ledger.block_hash[block] is h
             if block != ledger.hash_to_block[h] and not is_copy:
                 what = f"entry {i} of the table is cached in block {ledger.hash_to_block[h]}, not in block {block}"
                 breaches.append(Breach("O4", what, (block, ledger.hash_to_block[h])))
@@ -107,6 +107,10 @@ class ReadOff:
             return tuple(ledger.hash_to_block[h] for h in run[counted:])
         return tuple(self._table[len(run) : counted] or self._table)
 
+    def mapped(self, old: int, new: int) -> int:
+        """As the variant has it."""
+        return mapped(old, new, self._variants)
+
     def heir(self, carriers: Iterable[int]) -> int | None:
         """Where every copy can be hit, the next copy."""
         return heir(carriers, self._variants)
@@ -124,7 +128,7 @@ class Unseen:
 
     def hits(self, ledger: Ledger, run: tuple[Identity, ...]) -> tuple[int, ...]:
         """A block for each identity, idle copies first."""
-        if self._variants.duplicates == "keep old":
+        if self._variants.duplicates != "keep all":
             return tuple(ledger.hash_to_block[h] for h in run)
         return tuple(min(copies(ledger, h), key=lambda b: ledger.ref[b]) for h in run)
 
@@ -133,6 +137,10 @@ class Unseen:
         needed, spare = count, available(ledger, hits)
         need = f"{words.count(needed, 'new block')} needed and {spare} available"
         raise Illegal([Breach("O2", f"refused, with {need}", spare_blocks(ledger, hits))])
+
+    def mapped(self, old: int, new: int) -> int:
+        """Never asked: nothing is registered."""
+        return old
 
     def heir(self, carriers: Iterable[int]) -> int | None:
         """Never asked: nothing is evicted."""
@@ -158,14 +166,28 @@ class Appended:
             raise Illegal(breaches)
         return (self.block,)
 
+    def mapped(self, old: int, new: int) -> int:
+        """As the variant has it."""
+        return mapped(old, new, self.variants)
+
     def heir(self, carriers: Iterable[int]) -> int | None:
         """Where every copy can be hit, the next copy."""
         return heir(carriers, self.variants)
 
 
+def mapped(old: int, new: int, variants: Variants) -> int:
+    """Who is mapped once a copy is registered."""
+    return new if variants.duplicates == "keep new" else old
+
+
 def heir(carriers: Iterable[int], variants: Variants) -> int | None:
     """Who is mapped in place of an evicted block."""
-    return next(iter(carriers), None) if variants.duplicates == "keep all" else None
+    return next(iter(carriers), None) if _any_copy(variants) else None
+
+
+def _any_copy(variants: Variants) -> bool:
+    """Whether a hit may be on any block with that content."""
+    return variants.duplicates == "keep all" or variants.cache == "its own"
 
 
 def copies(ledger: Ledger, h: Identity) -> list[int]:
@@ -184,8 +206,8 @@ def in_use(ledger: Ledger, block: int) -> list[Breach]:
 
 def out_of_order(ledger: Ledger, new: Sequence[int], hits: Sequence[int], variants: Variants) -> list[Breach]:
     """O6: idle blocks that were taken although another one had to go first, under the variants."""
-    if tuple(new) == SEED.blocks(ledger, tuple(hits), len(new)):
-        return []  # legal under all variants
+    if variants.cache == "its own" or tuple(new) == SEED.blocks(ledger, tuple(hits), len(new)):
+        return []  # the latter is legal under all variants
     free = _Heads(ledger.free)
     evictable = _Heads(b for b in ledger.evictable if b not in hits)
     for block in new:

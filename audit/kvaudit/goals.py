@@ -7,7 +7,7 @@ Witnesses are played first and then mutated (see `kvaudit.machine`), so that a v
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvaudit.execution import Scenario
 from kvaudit.profiles import Profile
@@ -22,7 +22,6 @@ class Goal:
     statement: str
     supports: tuple[str, ...]
     witness: Scenario
-    needs_keep_old: bool = False  # cannot happen where every copy of equal content can be hit
 
 
 def _scenario(num_blocks: int, block_size: int, *program: Mutation, cache: bool = True) -> Scenario:
@@ -245,7 +244,6 @@ GOALS: tuple[Goal, ...] = (
             Free("c"),
             _allocate("d", 0, 0, 6),
         ),
-        needs_keep_old=True,
     ),
     Goal(
         "evicted its own",
@@ -265,7 +263,6 @@ GOALS: tuple[Goal, ...] = (
             Free("d"),
             _allocate("e", 0, 0, 1),
         ),
-        needs_keep_old=True,
     ),
     Goal(
         "cached further",
@@ -334,6 +331,10 @@ GOALS: tuple[Goal, ...] = (
 
 
 def goals_of(profile: Profile) -> tuple[Goal, ...]:
-    """The goals that a manager under this profile can reach."""
-    keep_old = profile.variants.duplicates == "keep old"
-    return tuple(goal for goal in GOALS if keep_old or not goal.needs_keep_old)
+    """The goals that a manager under this profile can reach, with witnesses for pools that it can make."""
+    return tuple(_fitted(goal, profile) for goal in GOALS if goal.id not in profile.beyond)
+
+
+def _fitted(goal: Goal, profile: Profile) -> Goal:
+    pool, program = profile.limits.scaled(goal.witness.pool, goal.witness.program)
+    return replace(goal, witness=Scenario(pool, program))

@@ -51,7 +51,7 @@ def minimise(
             nonlocal plays, smallest
             plays += 1
             tell(plays, smallest)
-            if interrupt.came:
+            if interrupt.came or not profile.limits.allow(candidate.pool):
                 return None
             again = play(target, candidate, profile)
             if not _violates(again, obligation):

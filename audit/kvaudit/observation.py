@@ -36,10 +36,19 @@ class Keys:
     def learn(self, change: Change, state: State, due: Ledger) -> None:
         """A key that appears where an identity was registered stands for that identity from then on."""
         for block, h in change.registered:
-            key = _key_of_block(block, h, state, due)
-            if key is not None and key not in self._identity_of and h not in self._key_of:
-                self._identity_of[key] = h
-                self._key_of[h] = key
+            self._stands_for(_key_of_block(block, h, state, due), h)
+
+    def learn_table(self, table: Iterable[int], chain: Iterable[Identity], state: State) -> None:
+        """A key that appears on a block of a table stands for the content that the block has there."""
+        hashes = state.block_hash or ()
+        for block, h in zip(table, chain, strict=False):
+            if 0 <= block < len(hashes):
+                self._stands_for(hashes[block], h)
+
+    def _stands_for(self, key: Any, h: Identity) -> None:
+        if key is not None and key not in self._identity_of and h not in self._key_of:
+            self._identity_of[key] = h
+            self._key_of[h] = key
 
     def of(self, h: Identity | None) -> Any:
         """The key of an identity."""

@@ -19,6 +19,7 @@ from kvaudit.breach import SEVERITY, Breach
 from kvaudit.caller import Caller, keep
 from kvaudit.choices import block_list
 from kvaudit.concerned import blocks_of_slots, differing, handled, room, table_of, unequal
+from kvaudit.errors import UsageError
 from kvaudit.observation import Agreed, Keys, agrees, as_ledger, check_sense
 from kvaudit.profiles import Profile
 from kvaudit.protocol import (
@@ -39,6 +40,7 @@ from kvaudit.protocol import (
     State,
 )
 from kvaudit.rulings import rule, wrong_free_count
+from kvaudit.settled import settle
 from kvspec import operations
 from kvspec.ledger import Change, Ledger, empty_ledger
 from kvspec.logic import Finite, LedgerView, Transition
@@ -84,7 +86,13 @@ class Oracle:
     def __init__(self, pool: Pool, profile: Profile, capabilities: frozenset[str]) -> None:
         self.ledger = empty_ledger(pool.num_blocks, pool.block_size, pool.enable_prefix_cache)
         self._variants = profile.variants
+        self._chooses = profile.chooses
         self._capabilities = capabilities
+        if self._chooses and "observe" not in capabilities:
+            raise UsageError(
+                f"under the profile {profile.name} what is cached is read off observe(), which is not there: leave out "
+                "--black-box, give the target an observe(), or choose another --profile"
+            )
         self._caller = Caller(pool)
         self._keys = Keys()
         self._agreed: Agreed | None = None  # after the last operation
@@ -135,7 +143,7 @@ class Oracle:
             self.ledger = step.after
             keep(step.change.registered)
         if not isinstance(answer, Raised):
-            self._look(operation, outcomes, before, refused, step, breaches)
+            step = self._look(operation, outcomes, before, refused, step, breaches)
         free = outcomes[-1].num_free_blocks if isinstance(outcomes[-1], Observed) else None
         seen = self._shown(outcomes[-1]) if breaches else None
         return Judgement(before, self.ledger, answer, cached, refused, step, tuple(breaches), free, seen)
@@ -150,16 +158,25 @@ class Oracle:
         refused: bool,
         step: Step | None,
         breaches: list[Breach],
-    ) -> None:
-        """Compare everything observable, the reads, and the memory. What is broken already is not looked at again."""
+    ) -> Step | None:
+        """Compare everything observable, the reads, and the memory. What is broken already is not looked at again.
+
+        Returns the step, which is another one where the target has made choices that only show now.
+        """
         seen = self._observed(outcomes[-1], breaches)
-        if seen is not None and not breaches:
+        if seen is not None and not breaches and self._chooses:
+            self.ledger, step, wrong = settle(before, op, step, seen, self._keys)
+            breaches += wrong
+            for seq, record in self.ledger.sequences.items():
+                self._caller.sees_table(str(seq), list(record.table))
+        elif seen is not None and not breaches:
             self._compare(op, before, refused, step, seen, breaches)
             if seen.state is not None:
                 self._compare_ledger(op, before, refused, step, seen.state, seen.num_free_blocks, breaches)
         if not breaches:
             self._reads(outcomes, breaches)
         breaches += self._caller.misreads()
+        return step
 
     def _shown(self, outcome: Outcome) -> Observed:
         """What a picture can show of the target. What makes no sense is left out."""

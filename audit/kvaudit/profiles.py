@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from kvaudit.limits import ANY_POOL, Limits
 from kvspec.variants import SEED_VARIANTS, Variants
 
 COMPUTED = "the KV that an operation makes the caller compute is written before the next operation"
@@ -12,13 +14,24 @@ ONE_THREAD = "one operation at a time"
 
 @dataclass(frozen=True)
 class Profile:
-    """A choice among the named variants of the specification."""
+    """A choice among the named variants of the specification.
+
+    notes: what differs by design, with the place in the engine's source that says so. limits: the pools that a target
+    can make. beyond: the reach goals that it cannot meet, each with the reason.
+    """
 
     name: str
     summary: str
     variants: Variants
     assumptions: tuple[str, ...] = (COMPUTED, ONE_THREAD)
     notes: tuple[str, ...] = ()
+    limits: Limits = ANY_POOL
+    beyond: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def chooses(self) -> bool:
+        """What is cached is the target's choice, and read off what it shows."""
+        return self.variants.cache == "its own"
 
 
 STRICT = Profile(
@@ -31,21 +44,138 @@ SEED = Profile(
     "free blocks first, then the longest idle; block numbers up to renaming",
     Variants(free_list="any order"),
 )
+OWN_CACHE = Profile(
+    "own-cache",
+    "what is cached is the target's choice, and read off observe()",
+    Variants(free_list="any order", cache="its own"),
+)
 _VLLM_NOTES = (
     "block 0 of the engine's pool is its null block: it is left out, and the others are renumbered from 0",
     "full blocks are registered when their slots are allocated, before they are computed",
+)
+_VLLM_BEYOND: dict[str, str] = dict.fromkeys(
+    ("gap in the cache", "evicted its own"),
+    "a copy of the block before is still there, and can be hit, where every copy can",
 )
 VLLM = Profile(
     "vllm",
     "every copy of equal content can be hit, and blocks without content are taken first",
     Variants(free_list="any order", duplicates="keep all"),
     notes=_VLLM_NOTES,
+    beyond=_VLLM_BEYOND,
 )
 VLLM_ONE_QUEUE = Profile(
     "vllm-one-queue",
     "every copy of equal content can be hit, and free and cached blocks wait in one queue",
     Variants(free_list="any order", take_from="one queue", duplicates="keep all"),
     notes=_VLLM_NOTES,
+    beyond=_VLLM_BEYOND,
 )
 
-PROFILES = {profile.name: profile for profile in (SEED, STRICT, VLLM, VLLM_ONE_QUEUE)}
+NANO_VLLM = Profile(
+    "nano-vllm",
+    "the newest copy of equal content can be hit, and free and cached blocks wait in one queue",
+    Variants(free_list="any order", take_from="one queue", duplicates="keep new"),
+    notes=(
+        "full blocks are registered once computed, and a copy takes over the mapping (block_manager.py:110-120)",
+        "one queue, from whose head blocks are taken, whether they have content or not (block_manager.py:43-56)",
+        "blocks of 1 token cannot be: a new block is taken where len % block_size == 1 (block_manager.py:106-108)",
+    ),
+    limits=Limits(least_block_size=2, cache_switch=False),
+    beyond={
+        **dict.fromkeys(
+            ("gap in the cache", "evicted its own"),
+            "their programs rest on the mapping staying with the older copy",
+        ),
+        "cache off": "there is no switch for the prefix cache",
+    },
+)
+
+_TREE_BEYOND: dict[str, str] = dict.fromkeys(
+    ("duplicated", "original evicted", "gap in the cache", "evicted its own"),
+    "a tree holds each content once, and gives up what is deepest",
+)
+MINI_SGLANG = Profile(
+    "mini-sglang",
+    "a radix tree: what is cached is read off the tree, and whole leaves are given up",
+    Variants(free_list="any order", cache="its own"),
+    notes=(
+        "a prompt enters the tree when it is computed, what decode filled at the end (scheduler/scheduler.py:159-164)",
+        "the tree keeps the older page, and the row of the request is to name it (scheduler/cache.py:55-79)",
+        "whole leaves are given up, oldest first (kvcache/radix_cache.py:148-175)",
+    ),
+    limits=Limits(most_token=2**31 - 1),
+    beyond=_TREE_BEYOND,
+)
+SGLANG = Profile(
+    "sglang",
+    "a radix tree: what is cached is read off the tree, and whole leaves are given up",
+    Variants(free_list="any order", cache="its own"),
+    notes=(
+        "a prompt enters the tree once computed, what decode filled at the end (mem_cache/common.py:271, :425-430)",
+        "the tree keeps the older page, and the row is rewritten to it (mem_cache/radix_cache.py:500-540, "
+        "mem_cache/unified_radix_cache.py:1295-1298)",
+        "whole leaves are given up, before an allocation that may need a page more (mem_cache/allocation.py:186, :583)",
+        "page 0 of the engine's pool is written by padding: it is left out (mem_cache/allocator/token.py:43)",
+    ),
+    beyond=_TREE_BEYOND,
+)
+TRANSFORMERS = Profile(
+    "transformers",
+    "a request adopts the older copy of its content, and all that is cached is given up at once",
+    Variants(free_list="any order", cache="its own"),
+    notes=(
+        "blocks are registered when they are computed; a request swaps a duplicate for the block that was there before "
+        "(generation/continuous_batching/cache_allocators/cache_allocator.py:289-312)",
+        "where room is short, all that is cached and idle is given up at once (cache.py:362, scheduler.py:188)",
+        "two blocks at the start take what padding writes and reads: they are left out (cache.py:209-212)",
+    ),
+    limits=Limits(most_token=2**31 - 1),
+    beyond={
+        **dict.fromkeys(
+            ("duplicated", "original evicted", "gap in the cache", "evicted its own"), "each content is held once"
+        ),
+        "evicted in order": "all that is cached and idle is given up at once",
+    },
+)
+
+LMDEPLOY = Profile(
+    "lmdeploy",
+    "a trie of blocks: what is cached is read off the trie, and its oldest leaves are given up",
+    Variants(free_list="any order", cache="its own"),
+    notes=(
+        "full blocks enter the trie when scheduled, before they are computed (paging/prefill_scheduler.py:691-693)",
+        "what decode filled enters it when the sequence takes its next block (paging/scheduler.py:352-358)",
+        "of a duplicate the block of the trie is used (paging/block_trie/trie.py:616-623)",
+    ),
+    beyond=_TREE_BEYOND,
+)
+VLLM_MLX = Profile(
+    "vllm-mlx",
+    "a cache of finished requests: what is cached is read off what it shows",
+    Variants(free_list="any order", cache="its own"),
+    notes=(
+        "a sequence is a whole request, which generates nothing: KV is copied out of the cache when it is admitted "
+        "(scheduler.py:2131), and into it when it ends (scheduler.py:2992)",
+        "free does what the server never does (scheduler.py:3005), release_cache; else the pool would stay full",
+        "only blocks that a request holds are hit, and so none that is idle (paged_cache.py:847-851)",
+    ),
+    limits=Limits(cache_switch=False, appends=False),
+    beyond={
+        **_TREE_BEYOND,
+        **dict.fromkeys(
+            ("append refused", "crossed a boundary", "filled by append", "twins"), "a sequence does not grow"
+        ),
+        **dict.fromkeys(
+            (
+                *("evicted", "evicted in order", "revived", "naive check refuted", "coarse check surpassed"),
+                *("refused with room", "many live", "cached further", "whole prompt cached"),
+            ),
+            "what is idle is never hit",
+        ),
+        "cache off": "there is no switch for the prefix cache",
+    },
+)
+
+_ENGINES = (VLLM, VLLM_ONE_QUEUE, SGLANG, TRANSFORMERS, VLLM_MLX, LMDEPLOY, NANO_VLLM, MINI_SGLANG)
+PROFILES = {profile.name: profile for profile in (SEED, STRICT, OWN_CACHE, *_ENGINES)}

@@ -5,7 +5,7 @@ The options `--kvaudit-*` and the lines at the end of a session are those of the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ def conformance(
     misuse: bool = False,
     failures: Path | str = FAILURES,
     source: str | None = None,
+    settings: Sequence[str] = (),
     refusals: Refusals = (),
     isolate: bool = False,
     black_box: bool = False,
@@ -48,7 +49,9 @@ def conformance(
     try:
         if profile is not None:
             profile_named(profile)
-        spec = TargetSpec(_name_of(target), source, refusal_names(refusals), isolate, black_box, timeout)
+        spec = TargetSpec(
+            _name_of(target), source, refusal_names(refusals), isolate, black_box, timeout, tuple(settings)
+        )
     except UsageError as error:
         raise pytest.Collector.CollectError(str(error)) from None
     cls = target if isinstance(target, type) and not isolate else None

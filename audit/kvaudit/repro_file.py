@@ -97,6 +97,7 @@ def _options(spec: TargetSpec) -> list[str]:
     """The options of the target that are not the usual ones."""
     named = {
         "source": spec.source,
+        "settings": list(spec.settings),
         "refusals": list(spec.refusals),
         "isolate": spec.isolate,
         "black_box": spec.black_box,

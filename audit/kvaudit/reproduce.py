@@ -73,6 +73,7 @@ def audited(
     root: Path | str = ".",
     profile: str | None = None,
     source: str | None = None,
+    settings: Sequence[str] = (),
     refusals: Refusals = (),
     isolate: bool = False,
     black_box: bool = False,
@@ -86,7 +87,7 @@ def audited(
     which pytest knows, too. Raises UsageError if the target does not start.
     """
     __tracebackhide__ = True
-    spec = TargetSpec(target, source, refusal_names(refusals), isolate, black_box, timeout)
+    spec = TargetSpec(target, source, refusal_names(refusals), isolate, black_box, timeout, tuple(settings))
     manager = _start(spec, root)
     try:
         pool = Pool(num_blocks, block_size, enable_prefix_cache)

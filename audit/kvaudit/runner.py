@@ -42,7 +42,7 @@ from kvaudit.report import (
     Progress,
     Report,
 )
-from kvaudit.session import BudgetSpent, CutShort, Limits, Session
+from kvaudit.session import Budget, BudgetSpent, CutShort, Session
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.trace import Origin, read_trace
 from kvaudit.verdicts import inconclusive, misuse_row, rows
@@ -110,7 +110,7 @@ class Audit:
         self._interrupt = Interrupt()
         self._session = Session(
             self._subject,
-            Limits(options.max_steps, options.max_time_s, options.stop_at_first),
+            Budget(options.max_steps, options.max_time_s, options.stop_at_first),
             self._groups,
             on_failure=self._found,
             on_tick=self._tell,
@@ -285,7 +285,7 @@ class Audit:
             max_steps=self._options.max_steps,
             max_time_s=self._options.max_time_s,
             assumptions=list(self._profile.assumptions),
-            notes=[*self._profile.notes, *self._target.notes],
+            notes=[*self._profile.notes, *self._target.notes, *_left_out(self._profile)],
             capabilities=sorted(self._target.capabilities),
             stubs=list(self._target.stubs),
             kvaudit=__version__,
@@ -343,3 +343,11 @@ def _told_by(findings: list[Finding], name: str) -> str:
             if name in names.split(", "):
                 return f"{detail} (see {finding.id})"
     return ""
+
+
+def _left_out(profile: Profile) -> list[str]:
+    """Which reach goals are not asked for, and why."""
+    goals: dict[str, list[str]] = {}
+    for goal, reason in profile.beyond.items():
+        goals.setdefault(reason, []).append(goal)
+    return [f"not asked for ({', '.join(names)}): {reason}" for reason, names in goals.items()]

@@ -26,6 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m kvaudit.serve")
     parser.add_argument("target")
     parser.add_argument("--source")
+    parser.add_argument("--set", action="append", default=[], dest="settings")
     parser.add_argument("--refusal", action="append", default=[])
     parser.add_argument("--timeout", type=float, default=10.0)
     options = parser.parse_args()
@@ -38,7 +39,11 @@ def main() -> None:
         return
     try:
         target = load_in_process(
-            options.target, source=options.source, refusals=frozenset(options.refusal), timeout=options.timeout
+            options.target,
+            source=options.source,
+            refusals=frozenset(options.refusal),
+            timeout=options.timeout,
+            settings=dict(setting.split("=", 1) for setting in options.settings),
         )
     except (TargetError, UsageError) as error:
         _send(answers, Failed(type(error).__name__, str(error)))

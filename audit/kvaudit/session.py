@@ -62,7 +62,7 @@ class Tally(msgspec.Struct):
         self.seen = {**other.seen, **self.seen}
 
 
-class Limits(msgspec.Struct, frozen=True):
+class Budget(msgspec.Struct, frozen=True):
     """Where a session ends: after so many steps, so many seconds, or its first new failure."""
 
     max_steps: int | None = None
@@ -71,16 +71,16 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Session(Driver):
-    """One target on which one program after the other is played, up to the limits.
+    """One target on which one program after the other is played, up to a budget.
 
-    Everything that plays raises BudgetSpent at the limits, and CutShort. on_failure: hears of the first failure of
+    Everything that plays raises BudgetSpent at its end, and CutShort. on_failure: hears of the first failure of
     each group. on_tick: called often, while something goes on that `phase` names.
     """
 
     def __init__(
         self,
         subject: Subject,
-        limits: Limits,
+        budget: Budget,
         groups: Groups,
         *,
         on_failure: Callable[[Failure], None] = lambda failure: None,
@@ -91,7 +91,8 @@ class Session(Driver):
         self.phase = ""
         self.began = time.monotonic()
         self._subject = subject
-        self._limits = limits
+        self._budget = budget
+        self.limits = subject.profile.limits
         self._groups = groups
         self._on_failure = on_failure
         self._on_tick = on_tick
@@ -134,8 +135,8 @@ class Session(Driver):
                     self.found(breached.execution, Origin(turn.engine, origin_seed))
 
     def check_budget(self) -> None:
-        """Raises BudgetSpent at the limits, and after Ctrl-C."""
-        max_steps, max_time_s = self._limits.max_steps, self._limits.max_time_s
+        """Raises BudgetSpent at the end of the budget, and after Ctrl-C."""
+        max_steps, max_time_s = self._budget.max_steps, self._budget.max_time_s
         if (
             self._interrupt.came
             or (max_steps is not None and self.tally.steps >= max_steps)
@@ -200,8 +201,8 @@ class Session(Driver):
 
         def breaks(scenario: Scenario) -> Scenario | None:
             self._on_tick()
-            if self._interrupt.came:
-                return None  # as small as it is by now
+            if self._interrupt.came or not self.limits.allow(scenario.pool):
+                return None  # in the first case, as small as it is by now
             again = play(self._subject.target, scenario, self._subject.profile)
             return again.scenario if _breaks(again, obligation) else None
 
@@ -221,7 +222,7 @@ class Session(Driver):
         self._on_failure(failure)
         if hangs:  # whoever hangs once mostly hangs again
             raise CutShort("ended because the target hangs")
-        if self._limits.stop_at_first and key_of(failure) not in self._groups.known:
+        if self._budget.stop_at_first and key_of(failure) not in self._groups.known:
             raise CutShort("ended at the first finding")
 
     def _plays_for_hang(self) -> int:

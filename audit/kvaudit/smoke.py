@@ -14,6 +14,7 @@ import msgspec
 
 from kvaudit.answers import unknown_fields
 from kvaudit.errors import BrokenProtocol, TargetError, UsageError
+from kvaudit.limits import ANY_POOL
 from kvaudit.oracle import Oracle
 from kvaudit.printable import without_controls
 from kvaudit.process import ProcessTarget
@@ -122,6 +123,11 @@ class _Conversation:
         self._target = target = self._spec.start_process(self._hear)
         if self._asked_for is None:
             self._take_profile(target.profile)
+        if self._profile.chooses or self._profile.limits != ANY_POOL:
+            raise UsageError(
+                f"the steps of smoke are for managers that cache as the seed does, on any pool; the profile is "
+                f"{self._profile.name}. kvaudit run {self._spec.text} audits it"
+            )
         self._tell()
         self._open(POOL, f"open: {_words(POOL)}")
         self._first = self._play(POOL, STEPS)

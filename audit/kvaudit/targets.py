@@ -14,7 +14,7 @@ import importlib.util
 import inspect
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,8 +33,10 @@ _START_FACTOR = 6
 
 _PROGRAM = "cmd:"
 
-ENGINES = ("vllm",)
-"""Engines with an adapter: `kvaudit.engines` has a module of that name."""
+_NO_SETTINGS: Mapping[str, str] = {}
+
+ENGINES = ("vllm", "sglang", "transformers", "vllm-mlx", "lmdeploy", "nano-vllm", "mini-sglang")
+"""Engines with an adapter: `kvaudit.engines` has a module of that name, with _ for -."""
 
 
 class Target(Protocol):
@@ -64,6 +66,7 @@ class TargetSpec:
 
     source: the checkout of an engine. refusals: further names of exceptions that are refusals. isolate: run a
     Python class in a child process. black_box: do not use observe(). timeout: seconds that one step may take.
+    settings: of an engine, NAME=VALUE each.
     """
 
     text: str
@@ -72,6 +75,7 @@ class TargetSpec:
     isolate: bool = False
     black_box: bool = False
     timeout: float = DEFAULT_TIMEOUT_S
+    settings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         refusal_names(self.refusals)  # a mistake is told before anything is started
@@ -81,6 +85,8 @@ class TargetSpec:
         flags = ["--source", self.source] if self.source is not None else []
         for refusal in self.refusals:
             flags += ["--refusal", refusal]
+        for setting in self.settings:
+            flags += ["--set", setting]
         flags += ["--isolate"] if self.isolate else []
         flags += ["--black-box"] if self.black_box else []
         return flags + (["--timeout", f"{self.timeout:g}"] if self.timeout != DEFAULT_TIMEOUT_S else [])
@@ -140,6 +146,8 @@ class TargetSpec:
         command = [sys.executable, "-m", "kvaudit.serve", text, "--timeout", str(self.timeout)]
         if source is not None:
             command += ["--source", source]
+        for setting in self.settings:
+            command += ["--set", setting]
         for refusal in self.refusals:
             command += ["--refusal", refusal]
         # The child's own limit rings first; ours is for a child that cannot even ring.
@@ -149,16 +157,26 @@ class TargetSpec:
     def _check_source(self) -> None:
         if self.source is not None and self.engine is None:
             raise UsageError(f"--source is for engines ({', '.join(ENGINES)}), not for {self.text}")
+        if self.settings and self.engine is None:
+            raise UsageError(f"--set is for engines ({', '.join(ENGINES)}), not for {self.text}")
+        for setting in self.settings:
+            if not all(setting.partition("=")):
+                raise UsageError(f"--set {setting}: it is to be NAME=VALUE")
 
 
 def load_in_process(
-    text: str, *, source: str | None = None, refusals: frozenset[str] = frozenset(), timeout: float = 10.0
+    text: str,
+    *,
+    source: str | None = None,
+    refusals: frozenset[str] = frozenset(),
+    timeout: float = 10.0,
+    settings: Mapping[str, str] = _NO_SETTINGS,
 ) -> ApiTarget:
     """Load a class or an engine into this process. Raises UsageError or TargetError."""
     refusals = refusals | REFUSALS
     name = text.partition("==")[0]
     if name in ENGINES:
-        return _load_engine(name, source, refusals, timeout)
+        return _load_engine(name, source, refusals, timeout, settings)
     path = "kvblocks:BlockManager" if text == "kvblocks" else text
     module_name, colon, class_name = path.rpartition(":")
     if text.endswith(".py"):
@@ -195,10 +213,18 @@ def _is_candidate(value: Any, module: str) -> bool:
     return own and not issubclass(value, BaseException)
 
 
-def _load_engine(name: str, source: str | None, refusals: frozenset[str], timeout: float) -> ApiTarget:
-    adapter = importlib.import_module(f"kvaudit.engines.{name}")
+def _load_engine(
+    name: str, source: str | None, refusals: frozenset[str], timeout: float, settings: Mapping[str, str]
+) -> ApiTarget:
+    from kvaudit.engines.fetch import packages
+
+    adapter = importlib.import_module(f"kvaudit.engines.{name.replace('-', '_')}")
     try:
-        engine = adapter.load(Path(source) if source is not None else None)
+        chosen = adapter.RECIPE.chosen(settings)
+        if adapter.RECIPE.needs:
+            sys.path.append(str(packages()))  # at the end: what is installed goes first
+        root = Path(source) if source is not None else None
+        engine = adapter.load(root, **chosen)
     except Exception as error:
         raise TargetError(f"{name} could not be loaded: {error}") from error
     return ApiTarget(
@@ -207,7 +233,7 @@ def _load_engine(name: str, source: str | None, refusals: frozenset[str], timeou
         version=engine.version,
         profile=engine.profile,
         stubs=engine.stubs,
-        notes=engine.notes,
+        notes=[*engine.notes, *(f"{setting}: {value}" for setting, value in chosen.items())],
         refusals=refusals,
         timeout=timeout,
     )
@@ -258,9 +284,11 @@ def name_of_class(cls: type[Any]) -> str:
 
 
 def _fetched(requirement: str) -> Path:
-    from kvaudit.engines.fetch import cached
+    from kvaudit.engines.fetch import RECIPES, cached
 
     name, _, version = requirement.partition("==")
+    if name not in RECIPES:
+        raise UsageError(f"{name} is on no package index: kvaudit run {name} --source DIR audits a checkout")
     folder = cached(name, version)
     if folder is None:
         raise UsageError(f"{requirement} has not been fetched: kvaudit fetch {requirement}")

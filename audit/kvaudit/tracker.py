@@ -96,7 +96,7 @@ class Tracker:
         if not can_allocate(before, len(tokens)):
             found.add("coarse check surpassed")
         for b, h in change.evicted:
-            if h in chain and hits <= chain.index(h) < hits + change.taken.index(b):
+            if h in chain and b in change.taken and hits <= chain.index(h) < hits + change.taken.index(b):
                 found.add("evicted its own")
         if self._evicted.intersection(chain):
             found.add("evicted")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from kvaudit.goals import GOALS
+from kvaudit.limits import ANY_POOL, Limits
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
 
 Engine = Literal["both", "hypothesis", "swarm"]
@@ -51,7 +52,12 @@ class EndExample(Exception):
 
 
 class Driver:
-    """What the rules drive: one object for many examples, told of each example's begin, steps and end."""
+    """What the rules drive: one object for many examples, told of each example's begin, steps and end.
+
+    limits: the pools that it can be given.
+    """
+
+    limits: Limits = ANY_POOL
 
     def begin(self, pool: Pool) -> None:
         """A fresh pool."""
@@ -94,13 +100,16 @@ class Workload:
 
     def start(self, choices: Choices) -> None:
         """A fresh pool; and a part of a witness, its symbols on other token ids, one operation left out."""
-        self._alphabet = choices.one_of(ALPHABETS)
+        most = self._driver.limits.most_token
+        self._alphabet = choices.one_of([row for row in ALPHABETS if max(row) <= most])
         length = choices.one_of(_WITNESS_LENGTHS)
         if not length:
-            self._pool = Pool(choices.one_of(_NUM_BLOCKS), choices.one_of(_BLOCK_SIZES), choices.one_of(_CACHE))
+            drawn = Pool(choices.one_of(_NUM_BLOCKS), choices.one_of(_BLOCK_SIZES), choices.one_of(_CACHE))
+            self._pool = self._driver.limits.nearest(drawn)
             self._driver.begin(self._pool)
             return
-        pool, program = (witness := choices.one_of(GOALS).witness).pool, witness.program[:length]
+        witness = choices.one_of(GOALS).witness
+        pool, program = self._driver.limits.scaled(witness.pool, witness.program[:length])
         left_out = choices.number(_LAST_LEFT_OUT)
         self._pool = pool
         self._driver.begin(pool)
@@ -128,11 +137,12 @@ class Workload:
             self._play(Allocate(name, prompt[: self._pool.num_blocks * self._pool.block_size + 1]))
 
     def append(self, choices: Choices) -> None:
-        self._play(Append(self._one_live(choices), self._alphabet[choices.one_of(_SYMBOLS)]))
+        if self._driver.limits.appends:
+            self._play(Append(self._one_live(choices), self._alphabet[choices.one_of(_SYMBOLS)]))
 
     def append_all(self, choices: Choices) -> None:
         seq = self._one_live(choices)
-        for token in self._text(choices):
+        for token in self._text(choices) if self._driver.limits.appends else ():
             if self._play(Append(seq, token)):
                 break  # so it would be again
 

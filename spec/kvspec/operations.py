@@ -191,9 +191,11 @@ class Draft:
                 self.hash_to_block[h] = heir
 
     def register(self, b: int, h: Identity) -> None:
-        """Give a full block its identity; an older mapping stays."""
+        """Give a full block its identity; where another one has it too, the policy says which can be hit."""
         self.block_hash[b] = h
-        if self.hash_to_block.setdefault(h, b) != b:
+        old = self.hash_to_block.setdefault(h, b)
+        if old != b:
+            self.hash_to_block[h] = self.policy.mapped(old, b)
             self.duplicates.append(b)
         self.registered.append((b, h))
 

@@ -196,6 +196,7 @@ def mappings(q: Logic, x: Transition, first_new: Number, registers: Any) -> tupl
         )
 
     keep_all = x.variants.duplicates == "keep all"
+    keep_new = x.variants.duplicates == "keep new"
     removed = q.every_identity(
         lambda h: q.implies(
             q.no(registered(h)),
@@ -217,10 +218,12 @@ def mappings(q: Logic, x: Transition, first_new: Number, registers: Any) -> tupl
                 q.all(
                     q.no(keep_all),
                     t.mapped(h),
-                    q.implies(survives(h), t.block_of(h) == s.block_of(h)),
+                    q.implies(q.all(survives(h), q.no(keep_new)), t.block_of(h) == s.block_of(h)),
                     q.every_below(
                         t.table_len(p),
-                        lambda i: q.implies(q.all(registers(i, h), q.no(survives(h))), t.block_of(h) == t.table(p, i)),
+                        lambda i: q.implies(
+                            q.all(registers(i, h), q.any(keep_new, q.no(survives(h)))), t.block_of(h) == t.table(p, i)
+                        ),
                     ),
                 ),
             ),

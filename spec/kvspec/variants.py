@@ -20,8 +20,11 @@ class Variants:
     take_from: Literal["free first", "one queue"] = "free first"
     """Blocks without content before cached ones, or one queue in which both wait. LRU within each either way."""
 
-    duplicates: Literal["keep old", "keep all"] = "keep old"
-    """Of several blocks with equal content: only the first registered can be hit, or all of them."""
+    duplicates: Literal["keep old", "keep new", "keep all"] = "keep old"
+    """Of several blocks with equal content: only the first registered can be hit, only the last, or all of them."""
+
+    cache: Literal["as the seed", "its own"] = "as the seed"
+    """Which content is kept, and what is given up: by the rules above, or as the manager decides (`own_cache`)."""
 
 
 SEED_VARIANTS = Variants()
@@ -30,6 +33,7 @@ AFFECTS = {
     "free_list": ("O6", "O7"),
     "take_from": ("O6",),
     "duplicates": ("O4", "O6", "O8"),
+    "cache": ("I7", "O4", "O6", "O7", "O8"),
 }
 """The obligations whose rule each kind of variant changes."""
 

@@ -17,7 +17,7 @@ import time
 from kvaudit.findings import Subject
 from kvaudit.groups import Groups
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Refused
-from kvaudit.session import BudgetSpent, Limits, Session
+from kvaudit.session import Budget, BudgetSpent, Session
 from kvaudit.targets import Target, TargetSpec, profile_named
 from kvaudit.turns import turns
 from kvaudit.workload import Driver, Engine
@@ -74,7 +74,7 @@ def checks_off(target: Target, engine: Engine, max_steps: int) -> float:
 def checks_on(target: Target, spec: TargetSpec, engine: Engine, max_steps: int) -> float:
     """Steps a second of CPU time."""
     subject = Subject(target, spec, profile_named(target.profile), None)
-    session = Session(subject, Limits(max_steps), Groups())
+    session = Session(subject, Budget(max_steps), Groups())
     began = time.process_time()
     with contextlib.suppress(BudgetSpent):
         session.generate(engine, 0, 0)

@@ -60,8 +60,7 @@ def test_every_verdict_on_an_obligation_rests_on_some_goal() -> None:
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
 def test_a_profile_leaves_out_only_what_cannot_happen_under_it(profile: Profile) -> None:
     left_out = {goal.id for goal in GOALS} - {goal.id for goal in goals_of(profile)}
-    keeps_all = profile.variants.duplicates == "keep all"
-    assert left_out == ({"gap in the cache", "evicted its own"} if keeps_all else set())
+    assert left_out == set(profile.beyond)
 
 
 def test_a_goal_that_is_missed_leaves_its_obligations_open() -> None:

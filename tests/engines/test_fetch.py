@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
+import io
 import json
 import os
 import signal
@@ -17,7 +19,9 @@ import pytest
 
 import kvaudit
 from kvaudit.engines import fetch as module
-from kvaudit.engines.fetch import FetchError, cached, fetch
+from kvaudit.engines import pip
+from kvaudit.engines.fetch import cached, fetch
+from kvaudit.engines.pip import FetchError
 
 KEPT = {"vllm/envs.py": b"A = 1\n", "vllm/v1/core/block_pool.py": b"B = 2\n", "vllm/v1/request.py": b"C = 3\n"}
 LEFT = {"vllm/__init__.py": b"raise RuntimeError\n", "vllm/v1/core/sched/scheduler.py": b"\n", "vllm/_C.abi3.so": b"\0"}
@@ -89,6 +93,49 @@ def test_a_second_call_is_instant_and_a_damaged_file_is_fetched_again(
     assert cached("vllm", "7.0.1", cache=tmp_path / "elsewhere") is None
 
 
+def test_what_another_adapter_has_fetched_is_fetched_again(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_wheel(wheels, "7.0.1")
+    fetch("vllm", "7.0.1")
+    recipe = dataclasses.replace(module.RECIPES["vllm"], texts=("vllm/__init__.py",))
+    monkeypatch.setitem(module.RECIPES, "vllm", recipe)
+    assert cached("vllm", "7.0.1") is None
+    assert (fetch("vllm", "7.0.1") / "vllm/__init__.py").is_file()
+
+
+def test_what_an_engine_needs_for_real_is_brought_once(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(wheels, "7.0.1")
+    (wheels / "toytensor-1.0-py3-none-any.whl").write_bytes(toy_wheel("toytensor"))
+    recipe = dataclasses.replace(module.RECIPES["vllm"], needs=("toytensor", "json"))
+    monkeypatch.setitem(module.RECIPES, "vllm", recipe)
+    fetch("vllm", "7.0.1")
+    assert (module.packages() / "toytensor" / "__init__.py").is_file()
+    assert module.packages().is_relative_to(tmp_path / "cache")
+    monkeypatch.setattr(module, "run_pip", lambda *_: pytest.fail("installed again"))
+    fetch("vllm", "7.0.1")
+
+
+def test_what_an_engine_needs_and_nobody_has_is_named(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_wheel(wheels, "7.0.1")
+    recipe = dataclasses.replace(module.RECIPES["vllm"], needs=("toytensor",))
+    monkeypatch.setitem(module.RECIPES, "vllm", recipe)
+    with pytest.raises(FetchError, match="no wheel of toytensor"):
+        fetch("vllm", "7.0.1")
+
+
+def toy_wheel(name: str) -> bytes:
+    """A package of one empty module."""
+    info, data = f"{name}-1.0.dist-info", io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr(f"{name}/__init__.py", "")
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        listed = (f"{name}/__init__.py", f"{info}/METADATA", f"{info}/WHEEL", f"{info}/RECORD")
+        archive.writestr(f"{info}/RECORD", "".join(f"{file},,\n" for file in listed))
+    return data.getvalue()
+
+
 def test_a_version_that_does_not_exist_names_those_that_do(wheels: Path, tmp_path: Path) -> None:
     make_wheel(wheels, "7.0.1")
     make_wheel(wheels, "7.0.2")
@@ -99,12 +146,13 @@ def test_a_version_that_does_not_exist_names_those_that_do(wheels: Path, tmp_pat
 
 def test_a_wheel_for_another_platform_serves_as_well(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_wheel(wheels, "7.0.1", "cp38-abi3-manylinux1_x86_64")
-    real = module._run_pip
+    real = pip.run_pip
 
-    def on_a_mac(requirement: str, where: tuple[str, ...], *rest: object) -> tuple[int, str]:
-        return real(requirement, where or ("--platform", "macosx_12_0_arm64"), *rest)  # type: ignore[arg-type]
+    def on_a_mac(arguments: tuple[str, ...], *rest: object) -> tuple[int, str]:
+        elsewhere = any(argument.startswith("--platform") for argument in arguments)
+        return real(arguments if elsewhere else (*arguments, "--platform=macosx_12_0_arm64"), *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "_run_pip", on_a_mac)
+    monkeypatch.setattr(module, "run_pip", on_a_mac)
     assert (fetch("vllm", "7.0.1") / "vllm/envs.py").is_file()
 
 
@@ -182,14 +230,14 @@ def test_an_interpreter_without_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 )
 def test_what_pip_says_in_plain_words(tmp_path: Path, code: int, output: str, message: str) -> None:
     with pytest.raises(FetchError, match=message):
-        raise module._problem("vllm==1", code, output, tmp_path) or AssertionError("no problem seen")
+        raise pip.problem("vllm==1", code, output, tmp_path) or AssertionError("no problem seen")
 
 
 def test_progress_is_read_from_pip_or_else_from_the_file(tmp_path: Path) -> None:
     seen: list[tuple[int, int | None]] = []
     lines = ["Collecting vllm\n", "  Downloading vllm-1-py3-none-any.whl (336.4 MB)\n"]
     (tmp_path / "part.whl").write_bytes(b"x" * 1000)
-    meter = module._Meter(lines, tmp_path, lambda done, total: seen.append((done, total)))
+    meter = pip._Meter(lines, tmp_path, lambda done, total: seen.append((done, total)))
     meter.update()
     lines.append("Progress 5000 of 336361138\n")
     meter.update()

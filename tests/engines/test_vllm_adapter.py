@@ -18,6 +18,7 @@ import pytest
 
 import kvaudit
 from kvaudit.engines import vllm
+from kvaudit.engines.adapting import offering
 from kvaudit.engines.fetch import cached
 from kvaudit.engines.lite import LoadError
 
@@ -321,14 +322,14 @@ def test_a_parameter_that_the_adapter_does_not_know_is_named() -> None:
     def later(num_blocks: int, *, shape: int) -> None: ...
 
     with pytest.raises(LoadError, match="later requires shape"):
-        vllm._offering(later, "num_blocks", "block_size")
+        offering(later, "num_blocks", "block_size")
 
 
 def test_only_known_parameters_are_passed_on() -> None:
     def earlier(num_blocks: int, group: str = "g") -> tuple[int, str]:
         return num_blocks, group
 
-    assert vllm._offering(earlier, "num_blocks", "block_size")(num_blocks=3, block_size=2) == (3, "g")
+    assert offering(earlier, "num_blocks", "block_size")(num_blocks=3, block_size=2) == (3, "g")
 
 
 def test_keys_of_all_versions_become_text_one_to_one() -> None:

@@ -88,7 +88,9 @@ def test_what_is_not_modelled_is_not_proved(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [Int(z3.Int("x")), KeyTerm(z3.Const("k", z3.DeclareSort("Key"))), Bool(z3.Bool("p"))])
-@pytest.mark.parametrize("ask", [hash, int, iter, lambda v: [0, 1][v], len, float], ids=["hash", "int", "iter", "index", "len", "float"])
+@pytest.mark.parametrize(
+    "ask", [hash, int, iter, lambda v: [0, 1][v], len, float], ids=["hash", "int", "iter", "index", "len", "float"]
+)
 def test_symbolic_values_have_no_concrete_form(value: object, ask: object) -> None:
     with pytest.raises(Unsupported):
         ask(value)  # type: ignore[operator]

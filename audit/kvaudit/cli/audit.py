@@ -23,6 +23,7 @@ from kvaudit.cli.options import (
     Refusal,
     Report,
     Sarif,
+    Settings,
     Source,
     Summary,
     Target,
@@ -39,6 +40,7 @@ NOT_FETCHED = 4
 def run(
     target: Target,
     source: Source = None,
+    settings: Settings = [],  # noqa: B006
     profile: Profile = None,
     max_steps: Annotated[
         int | None,
@@ -93,7 +95,7 @@ def run(
     from kvaudit.runner import DEFAULT_MAX_STEPS, Audit, Options
     from kvaudit.terminal import Terminal
 
-    spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout)
+    spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout, tuple(settings))
     if processes is not None and cluster is not None:
         raise UsageError("-j is for processes of this machine, --cluster for others: give one of them")
     if max_steps is None and max_time is None:
@@ -137,6 +139,7 @@ def explore(
     report: Report = None,
     failures: Failures = FAILURES,
     source: Source = None,
+    settings: Settings = [],  # noqa: B006
     profile: Profile = None,
     refusal: Refusal = [],  # noqa: B006
     isolate: Isolate = False,
@@ -152,7 +155,7 @@ def explore(
     for name in without:
         if name not in ASSUMED:
             raise UsageError(f"--without {name}: there are {', '.join(ASSUMED)}")
-    spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout)
+    spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout, tuple(settings))
     options = Options(depth, frozenset(without), processes, max_time, misuse, failures)
     folder = ReportFolder(report)
     with (
@@ -161,8 +164,13 @@ def explore(
         Terminal(console) as terminal,
     ):
         job = Job(manager, spec, rules, options, terminal.tick)
+        possible = [pool for pool in pools(blocks, block_size, smaller=smaller) if rules.limits.allow(pool)]
+        if not possible:
+            raise UsageError(
+                f"{target} makes blocks of {rules.limits.least_block_size} tokens at least: see --block-size"
+            )
         terminal.begin(job, manager.version)
-        explored = explore_pools(job, pools(blocks, block_size, smaller=smaller), terminal.pool, terminal.finding)
+        explored = explore_pools(job, possible, terminal.pool, terminal.finding)
         terminal.end(explored)
         file.write(explored)
         folder.write(explored, console)
@@ -177,8 +185,8 @@ def fetch(
     """Download the few files of an engine that its block manager needs, into the user's cache, or $KVAUDIT_CACHE."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    from kvaudit.engines.fetch import FetchError
     from kvaudit.engines.fetch import fetch as fetch_engine
+    from kvaudit.engines.pip import FetchError
 
     name, equals, version = requirement.partition("==")
     if not (name and equals and version):

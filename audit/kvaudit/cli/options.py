@@ -32,6 +32,10 @@ Refusal = Annotated[
         help="The name of an exception class that is a refusal, beside OutOfBlocks; may be repeated.",
     ),
 ]
+Settings = Annotated[
+    list[str],
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the engine; docs/engines.md lists them."),
+]
 Isolate = Annotated[bool, typer.Option("--isolate", help="Run a Python class in a child process.")]
 BlackBox = Annotated[bool, typer.Option("--black-box", help="Do not use observe().")]
 Timeout = Annotated[

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.padding import Padding
 
 from kvaudit.cli.console import INTERRUPTED, JsonFile, ReportFolder, say, started
-from kvaudit.cli.options import RULES, BlackBox, Isolate, Json, Refusal, Report, Source, Timeout
+from kvaudit.cli.options import RULES, BlackBox, Isolate, Json, Refusal, Report, Settings, Source, Timeout
 from kvaudit.errors import BrokenProtocol, TargetError, UsageError
 from kvaudit.profiles import Profile
 from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec
@@ -45,6 +45,7 @@ def replay(
     trace: Saved,
     target: Another = None,
     source: Source = None,
+    settings: Settings = [],  # noqa: B006
     profile: Rules = None,
     refusal: Refusal = [],  # noqa: B006 (typer copies it)
     isolate: Isolate = False,
@@ -59,7 +60,9 @@ def replay(
     from kvaudit.trace import read_lines
 
     header, lines = read_lines(trace)
-    spec = TargetSpec(_named(target, header), source, _refusals(header, refusal), isolate, black_box, timeout)
+    spec = TargetSpec(
+        _named(target, header), source, _refusals(header, refusal), isolate, black_box, timeout, tuple(settings)
+    )
     folder = ReportFolder(report)
     with _started(spec, header, profile) as (manager, rules, console):
 
@@ -104,6 +107,7 @@ def shrink(
     output: Output = None,
     target: Another = None,
     source: Source = None,
+    settings: Settings = [],  # noqa: B006
     profile: Rules = None,
     refusal: Refusal = [],  # noqa: B006 (typer copies it)
     isolate: Isolate = False,
@@ -117,7 +121,9 @@ def shrink(
 
     header, scenario = read_trace(trace)
     small_trace = output or beside(trace, "small")
-    spec = TargetSpec(_named(target, header), source, _refusals(header, refusal), isolate, black_box, timeout)
+    spec = TargetSpec(
+        _named(target, header), source, _refusals(header, refusal), isolate, black_box, timeout, tuple(settings)
+    )
     with _started(spec, header, profile) as (manager, rules, console):
         with progress_bar(console) as bar:
             task = bar.add_task("shrinking", total=None, done="")

@@ -10,35 +10,36 @@ from __future__ import annotations
 import base64
 import errno
 import hashlib
+import importlib.util
 import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, TypeAlias
 
 import platformdirs
 
-from kvaudit.engines import vllm
+from kvaudit.engines import lmdeploy, sglang, transformers, vllm, vllm_mlx
 from kvaudit.engines.lite import Recipe
+from kvaudit.engines.pip import FetchError, Progress, no_space, problem, reason, run_pip, versions_in
 
-Progress: TypeAlias = Callable[[int, int | None], None]
-
-RECIPES: dict[str, Recipe] = {"vllm": vllm.RECIPE}
+RECIPES: dict[str, Recipe] = {
+    "vllm": vllm.RECIPE,
+    "sglang": sglang.RECIPE,
+    "transformers": transformers.RECIPE,
+    "vllm-mlx": vllm_mlx.RECIPE,
+    "lmdeploy": lmdeploy.RECIPE,
+}
 
 _MANIFEST = "manifest.json"
 # Kept beside the code: what it is and whose it is.
 _ABOUT = Recipe("", ("*.dist-info/METADATA", "*.dist-info/LICENSE*", "*.dist-info/licenses/LICENSE*"))
-# pip waits for minutes by default; an index that is there answers at once.
-_PATIENCE = ("--retries", "1", "--timeout", "15")
 # Only Python files are kept, so a wheel for another platform or Python serves as well when there is none for
 # this one.
 _ELSEWHERE = (
@@ -49,15 +50,14 @@ _ELSEWHERE = (
 _STALE_S = 24 * 3600.0
 
 
-class FetchError(Exception):
-    """The engine could not be fetched; the message says what happened and what to do about it."""
-
-
 def cached(name: str, version: str, *, cache: Path | None = None) -> Path | None:
-    """Give the folder of a fetched engine if it is there and undamaged, else None; takes milliseconds."""
+    """Give the folder of a fetched engine if it is there, whole and undamaged, else None; takes milliseconds."""
     root = _root(name, version, cache)
     try:
-        files: dict[str, dict[str, object]] = json.loads((root / _MANIFEST).read_bytes())["files"]
+        manifest = json.loads((root / _MANIFEST).read_bytes())
+        files: dict[str, dict[str, object]] = manifest["files"]
+        if manifest.get("wanted", _wanted(name)) != _wanted(name):
+            return None  # by an adapter that needed other files
         for path, expected in files.items():
             data = (root / path).read_bytes()
             if len(data) != expected["size"] or hashlib.sha256(data).hexdigest() != expected["sha256"]:
@@ -74,26 +74,63 @@ def fetch(name: str, version: str, *, cache: Path | None = None, progress: Progr
     in all. Raises `FetchError`. Interrupted, even by Ctrl-C (which is passed on), it leaves nothing behind.
     """
     root = _root(name, version, cache)
-    found = cached(name, version, cache=cache)
-    if found is not None:
-        return found
+    if cached(name, version, cache=cache) is None:
+        _bring_engine(name, version, root, progress)
+    _bring_packages(RECIPES[name].needs, cache, progress)
+    return root
+
+
+def _wanted(name: str) -> list[str]:
+    return [*RECIPES[name].real, *RECIPES[name].texts]
+
+
+def _bring_engine(name: str, version: str, root: Path, progress: Progress | None) -> None:
     with _cache_errors(root), _workshop(root) as temporary:
         wheel = _download(f"{name}=={version}", temporary, progress)
         files = temporary / "files"
-        manifest = {"name": name, "version": version, "files": _extract(wheel, files, RECIPES[name])}
+        extracted = _extract(wheel, files, RECIPES[name])
+        manifest = {"name": name, "version": version, "wanted": _wanted(name), "files": extracted}
         (files / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-        return _install(files, root, temporary)
+        _install(files, root, temporary)
+
+
+def _bring_packages(needs: Sequence[str], cache: Path | None, progress: Progress | None) -> None:
+    """Install what is needed for real and neither installed here nor brought before."""
+    folder = packages(cache)
+    missing = [name for name in needs if importlib.util.find_spec(name) is None and not (folder / name).exists()]
+    if not missing:
+        return
+    with _cache_errors(folder), _workshop(folder) as temporary:
+        target = temporary / "packages"
+        code, output = run_pip(("install", *missing, "--target", str(target)), temporary, progress)
+        if code != 0:
+            what = " and ".join(missing)
+            raise problem(what, code, output, temporary) or FetchError(f"the package index has no wheel of {what}")
+        folder.mkdir(exist_ok=True)
+        for item in target.iterdir():
+            if not (folder / item.name).exists():
+                os.rename(item, folder / item.name)
+
+
+def packages(cache: Path | None = None) -> Path:
+    """The folder with what engines need for real and this environment lacks (torch); for this version of Python."""
+    return _folder(cache) / f"packages-cp{sys.version_info.major}{sys.version_info.minor}"
 
 
 def _root(name: str, version: str, cache: Path | None) -> Path:
     if name not in RECIPES:
-        raise FetchError(f"unknown engine {name!r}; known: {', '.join(sorted(RECIPES))}")
+        known = ", ".join(sorted(RECIPES))
+        raise FetchError(f"unknown engine {name!r}; known: {known}; others come from a checkout (run --source DIR)")
     if not re.fullmatch(r"[0-9][0-9A-Za-z.+!_-]*", version):  # it becomes a folder and part of a command line
         raise FetchError(f"{version!r} is not a version; say for example {name}==0.33.0")
+    return _folder(cache) / name / version
+
+
+def _folder(cache: Path | None) -> Path:
     if cache is None:
         chosen = os.environ.get("KVAUDIT_CACHE")
         cache = Path(chosen) if chosen else platformdirs.user_cache_path("kvaudit")
-    return cache / "engines" / name / version
+    return cache / "engines"
 
 
 @contextmanager
@@ -103,17 +140,10 @@ def _cache_errors(root: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _no_space(root) from error
+            raise no_space(root) from error
         raise FetchError(
             f"cannot write to {root}: {error.strerror or error}; set KVAUDIT_CACHE to a folder that is yours"
         ) from error
-
-
-def _no_space(root: Path) -> FetchError:
-    return FetchError(
-        f"no space left on the disk of {root}: 1 GB is needed for a moment, 1 MB afterwards; "
-        "make room, or set KVAUDIT_CACHE to a folder on another disk"
-    )
 
 
 @contextmanager
@@ -133,152 +163,26 @@ def _workshop(root: Path) -> Iterator[Path]:
 
 def _download(requirement: str, temporary: Path, progress: Progress | None) -> Path:
     """Let pip download one wheel; raises `FetchError` with pip's reason in plain words."""
-    reports = _pip_reports_bytes()
     outputs: list[str] = []
     for where in ((), _ELSEWHERE):
         target = temporary / f"wheel{len(outputs)}"
-        code, output = _run_pip(requirement, where, target, temporary, reports, progress)
+        arguments = ("download", requirement, "--dest", str(target), "--no-deps", *where)
+        code, output = run_pip(arguments, temporary, progress)
         wheels = sorted(target.glob("*.whl"))
         if code == 0 and wheels:
             return wheels[0]
         outputs.append(output)
-        problem = _problem(requirement, code, output, temporary)
-        if problem is not None:
-            raise problem
+        why = problem(requirement, code, output, temporary)
+        if why is not None:
+            raise why
     raise _not_found(requirement, outputs)
-
-
-def _pip_reports_bytes() -> bool:
-    """Say whether this interpreter's pip can print its progress for a program to read (24.1 and later)."""
-    command = [sys.executable, "-m", "pip", "--version"]
-    asked = subprocess.run(command, capture_output=True, text=True, check=False)
-    if asked.returncode != 0:
-        raise FetchError(
-            f"{sys.executable} has no pip ({asked.stderr.strip()}); run `{sys.executable} -m ensurepip`, "
-            f"or in a uv environment `uv pip install pip`"
-        )
-    found = re.match(r"pip (\d+)(?:\.(\d+))?", asked.stdout)
-    return found is not None and (int(found[1]), int(found[2] or 0)) >= (24, 1)
-
-
-def _run_pip(
-    requirement: str, where: tuple[str, ...], target: Path, temporary: Path, reports: bool, progress: Progress | None
-) -> tuple[int, str]:
-    """Run one `pip download`; give its exit code and output. Stopped with us, whatever the reason."""
-    scratch = temporary / "scratch"
-    scratch.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "pip", "download", requirement, "--dest", str(target), "--no-deps"]
-    # No cache: pip would keep hundreds of MB of which we need one.
-    command += ["--only-binary=:all:", "--no-cache-dir", "--no-input", "--disable-pip-version-check"]
-    command += [*_PATIENCE, "--progress-bar", "raw" if reports else "off", *where]
-    # pip's scratch folder is ours: on the disk that was chosen, measurable while it grows, and removed with
-    # the rest.
-    settings = {"TMPDIR": str(scratch), "TEMP": str(scratch), "PIP_QUIET": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
-    settings |= {"PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(
-        command,
-        env=os.environ | settings,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-    )
-    assert process.stdout is not None
-    lines: list[str] = []
-    reader = threading.Thread(target=_collect, args=(process.stdout, lines), daemon=True)
-    reader.start()
-    try:
-        meter = _Meter(lines, scratch, progress)
-        while reader.is_alive():
-            reader.join(0.1)
-            meter.update()
-        code = process.wait()
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
-    meter.update()
-    return code, "".join(line for line in lines if not line.startswith("Progress "))
-
-
-def _collect(stream: IO[str], lines: list[str]) -> None:
-    with stream:
-        lines.extend(iter(stream.readline, ""))
-
-
-class _Meter:
-    """Turns what pip prints, or else the size of the file that grows, into calls of `progress`."""
-
-    _UNITS = {"bytes": 1, "kB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
-
-    def __init__(self, lines: list[str], scratch: Path, progress: Progress | None) -> None:
-        self._lines, self._scratch, self._progress = lines, scratch, progress
-        self._read = 0
-        self._reported = self._measures = False
-        self._now: tuple[int, int | None] = (0, None)
-
-    def update(self) -> None:
-        if self._progress is None:
-            return
-        before = self._now
-        while self._read < len(self._lines):
-            self._understand(self._lines[self._read])
-            self._read += 1
-        if self._measures and not self._reported:
-            self._now = (max(self._now[0], self._size()), self._now[1])
-        if self._now != before:
-            self._progress(*self._now)
-
-    def _understand(self, line: str) -> None:
-        if found := re.match(r"Progress (\d+) of (\d+)", line):
-            self._now, self._reported = (int(found[1]), int(found[2]) or None), True
-        elif found := re.search(r"Downloading .*\.whl.* \(([\d.]+) (bytes|kB|MB|GB)\)", line):
-            self._now, self._measures = (0, int(float(found[1]) * self._UNITS[found[2]])), True
-
-    def _size(self) -> int:
-        try:
-            return max((f.stat().st_size for f in self._scratch.rglob("*") if f.is_file()), default=0)
-        except OSError:  # pip moved it away between the two calls
-            return 0
-
-
-_NO_NETWORK = re.compile(
-    r"[Cc]onnection broken|IncompleteRead|ProtocolError|Could not fetch URL|NewConnectionError"
-    r"|Failed to establish a new connection"
-    r"|NameResolutionError|ConnectTimeout|ReadTimeout|Read timed out|ProxyError|SSLError|Max retries exceeded"
-    r"|Connection (?:refused|reset|aborted)|Temporary failure in name resolution|Network is unreachable"
-)
-
-
-def _problem(requirement: str, code: int, output: str, temporary: Path) -> FetchError | None:
-    """Explain a failure of pip that no other kind of wheel would cure, or None."""
-    if code < 0:
-        return FetchError(f"pip was ended by signal {-code} while downloading {requirement}; try again")
-    if "No space left on device" in output or "Disk quota exceeded" in output:
-        return _no_space(temporary.parent)
-    # pip reports an index that it cannot reach as one that has no versions: the warnings before tell.
-    if _NO_NETWORK.search(output) and not _versions(output):
-        why = _network_reason(output)
-        if re.search(r"Downloading .*\.whl", output):
-            return FetchError(f"the connection was lost while downloading {requirement}: {why}; try again")
-        return FetchError(
-            f"cannot reach the package index to download {requirement}: {why}. Check the network and pip's own "
-            "settings (`pip config list`, HTTPS_PROXY), or use --source with a checkout"
-        )
-    if "DO NOT MATCH THE HASHES" in output or "BadZipFile" in output or "has an invalid wheel" in output:
-        return FetchError(f"the download of {requirement} is damaged: {_reason(output)}; try again")
-    if "Could not find a version" in output or "No matching distribution" in output:
-        return None
-    return FetchError(f"pip could not download {requirement} (exit code {code}): {_reason(output)}")
 
 
 def _not_found(requirement: str, outputs: list[str]) -> FetchError:
     name, _, version = requirement.partition("==")
-    versions = [v for output in outputs for v in _versions(output)]
+    versions = [v for output in outputs for v in versions_in(output)]
     if version in versions:
-        return FetchError(f"{requirement} has no wheel that pip could download: {_reason(outputs[-1])}")
+        return FetchError(f"{requirement} has no wheel that pip could download: {reason(outputs[-1])}")
     if versions:
         newest = ", ".join(dict.fromkeys(reversed(versions[-8:])))
         return FetchError(f"the package index has no wheel of {requirement}; the newest are: {newest}")
@@ -289,25 +193,6 @@ def _not_found(requirement: str, outputs: list[str]) -> FetchError:
     )
 
 
-def _versions(output: str) -> list[str]:
-    """The versions that pip says exist, oldest first."""
-    found = re.search(r"\(from versions: ([^)]*)\)", output)
-    return [] if found is None or found[1] == "none" else found[1].split(", ")
-
-
-def _reason(output: str) -> str:
-    """The line of pip's output that says most: its first error, or the end of a traceback."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR:") and line != "ERROR: Exception:"]
-    return (errors or lines[-1:] or ["it said nothing"])[0][:400]
-
-
-def _network_reason(output: str) -> str:
-    line = next(line for line in output.splitlines() if _NO_NETWORK.search(line))
-    system = re.search(r"\[Errno -?\d+\] ([^')\"]+)", line)
-    return (system[1] if system else line).strip()[:200]
-
-
 def _extract(wheel: Path, target: Path, recipe: Recipe) -> dict[str, dict[str, object]]:
     """Unpack what the recipe wants, checked against the wheel's own list; give the manifest's entries."""
     manifest: dict[str, dict[str, object]] = {}
@@ -316,7 +201,7 @@ def _extract(wheel: Path, target: Path, recipe: Recipe) -> dict[str, dict[str, o
             recorded = _recorded(archive)
             for info in archive.infolist():
                 path = info.filename
-                if info.is_dir() or not (recipe.wants(path) or _ABOUT.wants(path)):
+                if info.is_dir() or not (recipe.wants(path) or path in recipe.texts or _ABOUT.wants(path)):
                     continue
                 data = archive.read(info)  # checks the CRC
                 digest = hashlib.sha256(data).digest()

@@ -14,8 +14,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
@@ -51,12 +51,16 @@ class Recipe:
 
     `real` are glob patterns of files, relative to the folder that holds the package; `optional` are
     third-party modules whose absence the engine handles itself, so that they are left absent instead of being
-    stubbed.
+    stubbed; `needs` are those for which no stub will do. `texts` are files that are brought and not loaded. `settings`
+    are what can be chosen with --set, each with its values, the engine's default first.
     """
 
     package: str
     real: tuple[str, ...]
     optional: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def wants(self, path: str) -> bool:
         """Say whether the file at `path` (relative, with slashes) is one to load for real.
@@ -65,6 +69,15 @@ class Recipe:
         """
         depth = path.count("/")
         return any(depth == p.count("/") and fnmatchcase(path, p) for p in self.real)
+
+    def chosen(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Every setting, as given or else the default. Raises `LoadError`."""
+        for name, value in given.items():
+            if name not in self.settings:
+                raise LoadError(f"it has no setting {name!r}; there are: {', '.join(self.settings) or 'none'}")
+            if value not in self.settings[name]:
+                raise LoadError(f"{name} is one of {', '.join(self.settings[name])}, not {value!r}")
+        return {name: given.get(name, values[0]) for name, values in self.settings.items()}
 
 
 class _Base:
@@ -282,6 +295,9 @@ def install(recipe: Recipe, root: Path | None) -> Loaded:
         raise LoadError(f"{package} is imported already: an engine is loaded once, in a fresh child process")
     if root is None:
         root = _installed_root(package)
+    missing = [name for name in recipe.needs if importlib.util.find_spec(name) is None]
+    if missing:
+        raise LoadError(f"it needs {' and '.join(missing)}: {sys.executable} -m pip install {' '.join(missing)}")
     if not (root / package).is_dir():
         raise LoadError(f"{root} holds no folder {package}/; --source wants the top folder of a checkout")
     return Loaded(recipe, root)

@@ -6,10 +6,8 @@ each such question is one small function below, and `load` asks them all once.
 
 from __future__ import annotations
 
-import importlib.metadata
 import inspect
 import os
-import re
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from kvaudit.engines.adapting import OutOfBlocks, class_of, has_parameter, need, offering, tried, version_of
 from kvaudit.engines.lite import Engine, Loaded, LoadError, Recipe, install
 
 __all__ = ["RECIPE", "Engine", "Manager", "OutOfBlocks", "load"]
@@ -45,10 +44,6 @@ RECIPE = Recipe(
 
 # Larger than any prompt, so that the pool is the only limit.
 _NO_LIMIT = 2**31
-
-
-class OutOfBlocks(Exception):
-    """The engine has no room now: `allocate_slots` returned None."""
 
 
 class _Unset:
@@ -225,27 +220,34 @@ def load(root: Path | None) -> Engine:
         loaded = install(RECIPE, root)
         api = _probe(loaded)
     manager = type("Manager", (Manager,), {"_api": api, "__module__": __name__, "__doc__": Manager.__doc__})
-    _smoke(manager)
+    tried("vLLM", manager, caches=(True, False))
     notes = ["hash: sha256 over (parent, tokens, extra keys), with a fixed seed"]
-    if _has(_class(loaded, "vllm.v1.core.kv_cache_manager", "KVCacheManager"), "caching_hash_algo"):
+    if has_parameter(class_of(loaded, "vllm.v1.core.kv_cache_manager", "KVCacheManager"), "caching_hash_algo"):
         notes.append("this version can also be set to Python's builtin hash, which is not what was audited")
-    return Engine("vllm", _version(root, loaded), manager, loaded.stubs, _profile(loaded), tuple(notes))
+    return Engine("vllm", version_of("vllm", root, loaded), manager, loaded.stubs, _profile(manager), tuple(notes))
 
 
-def _profile(loaded: Loaded) -> str:
-    """Newer queues take back blocks without content at the front, so those go before all cached ones."""
-    queue = _class(loaded, "vllm.v1.core.kv_cache_utils", "FreeKVCacheBlockQueue")
-    return "vllm" if hasattr(queue, "prepend_n") else "vllm-one-queue"
+def _profile(manager: type[Manager]) -> str:
+    """Whether a freed block without content goes to the front of the queue, before all cached ones.
+
+    It is tried out: the queue of some versions has a method for it that only sliding windows use.
+    """
+    m = manager(3, 2, True)
+    m.allocate("cached", [1, 2])
+    (partial,) = m.allocate("partial", [3])
+    m.free("cached")
+    m.free("partial")
+    return "vllm" if m.idle()[0] == partial else "vllm-one-queue"
 
 
 def _probe(loaded: Loaded) -> _Api:
     """Find out how this version wants to be called."""
     core = "vllm.v1.core"
-    manager = _class(loaded, f"{core}.kv_cache_manager", "KVCacheManager")
-    request = _class(loaded, "vllm.v1.request", "Request")
-    status = _class(loaded, "vllm.v1.request", "RequestStatus")
+    manager = class_of(loaded, f"{core}.kv_cache_manager", "KVCacheManager")
+    request = class_of(loaded, "vllm.v1.request", "Request")
+    status = class_of(loaded, "vllm.v1.request", "RequestStatus")
     for name in ("get_computed_blocks", "allocate_slots", "free"):
-        _need(manager, name)
+        need(manager, name)
     hash_function = _hash_function(loaded)
     return _Api(
         new_manager=_manager_maker(loaded, manager),
@@ -254,13 +256,13 @@ def _probe(loaded: Loaded) -> _Api:
         finish=_finisher(manager),
         table=_table_reader(manager),
         chain=_chain_reader(loaded),
-        running=_need(status, "RUNNING"),
+        running=need(status, "RUNNING"),
     )
 
 
 def _hash_function(loaded: Loaded) -> Callable[[Any], Any]:
     module = loaded.module("vllm.utils.hashing" if loaded.has("vllm.utils.hashing") else "vllm.utils")
-    found: Callable[[Any], Any] = _need(module, "sha256")
+    found: Callable[[Any], Any] = need(module, "sha256")
     init = getattr(loaded.module("vllm.v1.core.kv_cache_utils"), "init_none_hash", None)
     if init is not None:
         init(found)
@@ -269,13 +271,13 @@ def _hash_function(loaded: Loaded) -> Callable[[Any], Any]:
 
 def _manager_maker(loaded: Loaded, manager: type[Any]) -> Callable[[int, int, bool], Any]:
     interface = "vllm.v1.kv_cache_interface"
-    spec = _class(loaded, interface, "FullAttentionSpec")
-    group = _class(loaded, interface, "KVCacheGroupSpec")
-    config = _class(loaded, interface, "KVCacheConfig")
-    spec_of = _offering(spec, "block_size", "num_kv_heads", "head_size", "dtype", "use_mla")
-    group_of = _offering(group, "layer_names", "kv_cache_spec")
-    config_of = _offering(config, "num_blocks", "tensors", "kv_cache_tensors", "kv_cache_groups")
-    manager_of = _offering(
+    spec = class_of(loaded, interface, "FullAttentionSpec")
+    group = class_of(loaded, interface, "KVCacheGroupSpec")
+    config = class_of(loaded, interface, "KVCacheConfig")
+    spec_of = offering(spec, "block_size", "num_kv_heads", "head_size", "dtype", "use_mla")
+    group_of = offering(group, "layer_names", "kv_cache_spec")
+    config_of = offering(config, "num_blocks", "tensors", "kv_cache_tensors", "kv_cache_groups")
+    manager_of = offering(
         manager,
         *("kv_cache_config", "max_model_len", "enable_caching", "caching_hash_algo"),
         *("scheduler_block_size", "hash_block_size"),
@@ -311,7 +313,7 @@ def _request_maker(
         "multi_modal_hashes": None,
         "multi_modal_placeholders": None,
     }
-    request_of = _offering(request, "request_id", "prompt_token_ids", "block_hasher", *fixed)
+    request_of = offering(request, "request_id", "prompt_token_ids", "block_hasher", *fixed)
     hasher_of = getattr(loaded.module("vllm.v1.core.kv_cache_utils"), "get_request_block_hasher", None)
     hashers: dict[int, Any] = {}
 
@@ -402,83 +404,6 @@ def _text(key: Any) -> str:
     if isinstance(key, tuple):
         return "(" + ",".join(map(_text, key)) + ")"
     return f"{key:x}" if isinstance(key, int) and key > 0xFFFF_FFFF else repr(key)
-
-
-def _smoke(manager: type[Manager]) -> None:
-    """Use each call once, to tell "the adapter does not fit" from "the engine is wrong".
-
-    It also triggers the imports that engines put off to the first call.
-    """
-    try:
-        for caching in (True, False):
-            m = manager(3, 2, caching)
-            m.allocate("a", [1, 2, 3])
-            m.append_slot("a", 4)
-            m.observe()
-            m.free("a")
-            if m.num_free_blocks != 3:
-                raise LoadError(f"{m.num_free_blocks} of 3 blocks are free at rest: no null block?")
-    except LoadError:
-        raise
-    except Exception as error:
-        raise LoadError(f"this vLLM's API is not as expected: {type(error).__name__}: {error}") from error
-
-
-def _offering(target: Callable[..., Any], *names: str) -> Callable[..., Any]:
-    """Wrap `target` to take all of `names` and pass on those that it has parameters for.
-
-    Raises `LoadError` if it requires a parameter that is not among them.
-    """
-    parameters = inspect.signature(target).parameters
-    required = [p.name for p in parameters.values() if p.default is p.empty and p.kind in _NAMED]
-    missing = [name for name in required if name not in names]
-    if missing:
-        raise LoadError(f"{_label(target)} requires {', '.join(missing)}, which this adapter does not know")
-    dropped = tuple(n for n in names if n not in parameters)
-
-    def call(**values: Any) -> Any:
-        for name in dropped:
-            del values[name]
-        return target(**values)
-
-    return call if dropped else target
-
-
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-
-def _has(target: Callable[..., Any], name: str) -> bool:
-    return name in inspect.signature(target).parameters
-
-
-def _class(loaded: Loaded, module: str, name: str) -> type[Any]:
-    found: type[Any] = _need(loaded.module(module), name)
-    return found
-
-
-def _need(owner: Any, name: str) -> Any:
-    if not hasattr(owner, name):
-        raise LoadError(f"{_label(owner)} has no {name}")
-    return getattr(owner, name)
-
-
-def _label(owner: Any) -> str:
-    return str(getattr(owner, "__qualname__", getattr(owner, "__name__", owner)))
-
-
-def _version(root: Path | None, loaded: Loaded) -> str:
-    """Read the version from what came with the files; "unknown" for a checkout that was never built."""
-    for file in sorted(loaded.root.glob("vllm-*.dist-info/METADATA")):
-        found = re.search(r"^Version: *(\S+)", file.read_text(encoding="utf-8"), re.MULTILINE)
-        if found:
-            return found[1]
-    file = loaded.root / "vllm" / "_version.py"
-    if file.is_file():
-        text = file.read_text(encoding="utf-8")
-        found = re.search(r"^__version__[^'\"\n]*['\"]([^'\"]+)['\"]", text, re.MULTILINE)
-        if found:
-            return found[1]
-    return importlib.metadata.version("vllm") if root is None else "unknown"
 
 
 @contextmanager

@@ -65,7 +65,7 @@ class Subject:
     def __init__(self, target: ApiTarget, pool: Pool, variants: Variants) -> None:
         if "observe" not in target.capabilities:
             raise Unfit("its state cannot be seen: it offers no observe()")
-        if variants.duplicates != "keep old" or variants.take_from != "free first":
+        if (variants.duplicates, variants.take_from, variants.cache) != ("keep old", "free first", "as the seed"):
             raise Unfit("its profile leaves choices open that are not read off a restored state")
         failed = target.open(pool)
         if failed is not None:

@@ -63,6 +63,8 @@ def guard(
         raise UsageError(f"every is the number of operations between two full checks, at least 1, not {every!r}")
     if profile not in PROFILES:
         raise UsageError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
+    if PROFILES[profile].chooses:
+        raise UsageError(f"a guard follows no manager that chooses what it caches, as under the profile {profile}")
     pool = pool_of(manager, num_blocks, block_size, enable_prefix_cache)
     path = Path(folder) if folder is not None else None
     watch = Watch(manager, level, pool, profile, every, path, refusal_names(refusals), observe)

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kvaudit.pictures.grid import Cell, Column, Grid, grid_of
+from kvaudit.printable import one_line
 from kvaudit.report import Finding
 
 _COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "bright_red")
@@ -76,7 +77,7 @@ def _key(grid: Grid, left_out: int) -> str:
     cells = [cell for column in grid.columns for cell in column.cells]
     kinds = {cell.kind for cell in cells}
     signs = ["letters: who holds it, number: references"] if "held" in kinds else []
-    signs += [f"{mark} = {name}" for name, mark in grid.marks.items() if mark != name]
+    signs += [f"{mark} = {one_line(name)}" for name, mark in grid.marks.items() if mark != name]
     signs += ["░ idle, cached"] if "idle" in kinds else []
     signs += ["· free"] if "free" in kinds else []
     signs += ["? not shown"] if "unknown" in kinds else []

@@ -18,7 +18,7 @@ from kvaudit import __version__
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.findings import Failure, Subject
 from kvaudit.groups import Groups, Key
-from kvaudit.session import BudgetSpent, CutShort, Limits, Session, Tally
+from kvaudit.session import Budget, BudgetSpent, CutShort, Session, Tally
 from kvaudit.targets import Target, TargetSpec, profile_named
 from kvaudit.workload import Engine
 
@@ -114,7 +114,7 @@ def _run(job: Job, shard: Shard, target: Target) -> Result:
     groups = Groups(job.known)
     groups.expect(job.found)
     subject = Subject(target, job.spec, profile_named(job.profile), None)
-    session = Session(subject, Limits(shard.max_steps, shard.max_time_s, job.stop_at_first), groups)
+    session = Session(subject, Budget(shard.max_steps, shard.max_time_s, job.stop_at_first), groups)
     cut_short = ""
     try:
         session.generate(shard.engine, shard.seed, job.seed)

@@ -1,0 +1,120 @@
+"""What the adapters share: the refusal, and how they ask an engine what it offers."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import inspect
+import re
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from kvaudit.engines.lite import Loaded, LoadError
+
+
+class OutOfBlocks(Exception):
+    """The engine has no room now."""
+
+
+def class_of(loaded: Loaded, module: str, name: str) -> type[Any]:
+    """A class of one of the engine's modules. Raises `LoadError`."""
+    found: type[Any] = need(loaded.module(module), name)
+    return found
+
+
+def need(owner: Any, name: str) -> Any:
+    """An attribute. Raises `LoadError` if it is not there: not a version that the adapter knows."""
+    if not hasattr(owner, name):
+        raise LoadError(f"{_label(owner)} has no {name}")
+    return getattr(owner, name)
+
+
+def has_parameter(target: Callable[..., Any], name: str) -> bool:
+    """Whether it can be called with an argument of that name."""
+    return name in inspect.signature(target).parameters
+
+
+def offering(target: Callable[..., Any], *names: str) -> Callable[..., Any]:
+    """Wrap `target` to take all of `names` and pass on those that it has parameters for.
+
+    Raises `LoadError` if it requires a parameter that is not among them.
+    """
+    parameters = inspect.signature(target).parameters
+    required = [p.name for p in parameters.values() if p.default is p.empty and p.kind in _NAMED]
+    missing = [name for name in required if name not in names]
+    if missing:
+        raise LoadError(f"{_label(target)} requires {', '.join(missing)}, which this adapter does not know")
+    dropped = tuple(n for n in names if n not in parameters)
+
+    def call(**values: Any) -> Any:
+        for name in dropped:
+            del values[name]
+        return target(**values)
+
+    return call if dropped else target
+
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def tried(engine: str, manager: Callable[..., Any], *, block_size: int = 2, caches: tuple[bool, ...] = (True,)) -> None:
+    """Use each call once, to tell "the adapter does not fit" from "the engine is wrong". Raises `LoadError`.
+
+    It also triggers the imports that engines put off to the first call.
+    """
+    try:
+        for caching in caches:
+            m = manager(3, block_size, caching)
+            m.allocate("a", [1] * (block_size + 1))
+            m.append_slot("a", 4)
+            m.observe()
+            m.free("a")
+            if m.num_free_blocks != 3:
+                raise LoadError(f"{m.num_free_blocks} of 3 blocks are free at rest")
+    except LoadError:
+        raise
+    except Exception as error:
+        raise LoadError(f"the API of this {engine} is not as expected: {type(error).__name__}: {error}") from error
+
+
+def definitions_of(file: Path, names: Collection[str], namespace: dict[str, Any]) -> dict[str, Any]:
+    """Functions and classes of a file that cannot be imported here, compiled by themselves. Raises `LoadError`.
+
+    namespace: the global names that they use.
+    """
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise LoadError(f"{file} cannot be read: {error.strerror}") from error
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names]
+    missing = set(names) - {node.name for node in found}
+    if missing:
+        raise LoadError(f"{file} has no {', '.join(sorted(missing))}: not a version that this adapter knows")
+    module = ast.Module([*_LATE_ANNOTATIONS, *found], type_ignores=[])
+    namespace["__name__"] = __name__  # by which a dataclass finds its module
+    exec(compile(ast.fix_missing_locations(module), str(file), "exec"), namespace)
+    return {name: namespace[name] for name in names}
+
+
+_LATE_ANNOTATIONS = ast.parse("from __future__ import annotations").body
+
+
+def version_of(distribution: str, root: Path | None, loaded: Loaded) -> str:
+    """The version, from what came with the files; "unknown" for a checkout that was never built."""
+    stem = distribution.replace("-", "_")
+    for file in sorted(loaded.root.glob(f"{stem}-*.dist-info/METADATA")):
+        found = re.search(r"^Version: *(\S+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+        if found:
+            return found[1]
+    file = loaded.root / stem / "_version.py"
+    if file.is_file():
+        text = file.read_text(encoding="utf-8")
+        found = re.search(r"^__version__[^'\"\n]*['\"]([^'\"]+)['\"]", text, re.MULTILINE)
+        if found:
+            return found[1]
+    return importlib.metadata.version(distribution) if root is None else "unknown"
+
+
+def _label(owner: Any) -> str:
+    return str(getattr(owner, "__qualname__", getattr(owner, "__name__", owner)))
