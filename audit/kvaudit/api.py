@@ -305,11 +305,14 @@ def as_state(observation: Any) -> State:
 
     Raises TargetError if it is neither or holds nonsense.
     """
-    given: list[Any]
-    if isinstance(observation, Mapping):
-        given = [observation.get(name) for name in _NAMES]
-    else:
-        given = [getattr(observation, name, None) for name in _NAMES]
+    given: Sequence[Any]
+    try:
+        given = _all_attributes(observation)  # the common case, and the fastest
+    except AttributeError:
+        if isinstance(observation, Mapping):
+            given = [observation.get(name) for name in _NAMES]
+        else:
+            given = [getattr(observation, name, None) for name in _NAMES]
     values: list[Any] = []
     add = values.append
     try:
@@ -383,6 +386,7 @@ _COPIED: tuple[tuple[str, Callable[[Any], Any]], ...] = (
 """The structures of an observation, each with how it is copied: it may be the manager's own."""
 
 _NAMES, _COPIES = zip(*_COPIED, strict=True)
+_all_attributes = operator.attrgetter(*_NAMES)
 
 
 def _failing(items: Sequence[Any], at: int) -> Iterator[Any]:

@@ -40,7 +40,8 @@ def open_lemmas(monkeypatch: pytest.MonkeyPatch, axioms: str, name: str, wrong: 
 
 def test_a_wrong_axiom_on_arithmetic_has_no_lemma(monkeypatch: pytest.MonkeyPatch) -> None:
     n, name = z3.Int("n"), "rounding up"
-    assert open_lemmas(monkeypatch, "ARITHMETIC", name, z3.ForAll([n], div(n) + 1 == div(n + SIZE - 1))) == {name}
+    wrong = z3.ForAll([n], div(n) + 1 == div(n + SIZE - 1))
+    assert name in open_lemmas(monkeypatch, "ARITHMETIC", name, wrong)
 
 
 def test_a_wrong_axiom_on_prefixes_has_no_lemma(monkeypatch: pytest.MonkeyPatch) -> None:
