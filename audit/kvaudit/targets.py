@@ -10,6 +10,7 @@ cmd:PROGRAM ARGS        any program that speaks the protocol
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import shlex
@@ -17,6 +18,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any, Protocol
 
 from kvaudit.api import REQUIRED, ApiTarget
@@ -243,13 +245,22 @@ def _import_file(path: str) -> Any:
     file = Path(path)
     if not file.is_file():
         raise UsageError(f"no file {path} (the current folder is {Path.cwd()})")
-    spec = importlib.util.spec_from_file_location(f"kvaudit_target_{file.stem}", file)
+    name = f"kvaudit_target_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file, loader=_FromSource(name, str(file)))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, str(file.resolve().parent))  # so that it finds the modules beside it
     _execute(lambda: spec.loader.exec_module(module) if spec.loader else None, path)
     return module
+
+
+class _FromSource(importlib.machinery.SourceFileLoader):
+    """Compiles the file as it is now: an edit within a second that keeps its length leaves a stale cache valid."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 def _import_module(name: str) -> Any:

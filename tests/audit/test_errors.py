@@ -6,6 +6,7 @@ Never a traceback, and no process is left: `audit.auditing.kvaudit` checks both 
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -13,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from audit.auditing import MINIATURES, kvaudit
+from kvaudit.api import ApiTarget
 from kvaudit.errors import TargetError
 from kvaudit.process import ProcessTarget
 from kvaudit.protocol import Allocate, Append, Pool
+from kvaudit.targets import TargetSpec
 
 FEW = ("--max-steps", "150", "-x")
 
@@ -168,3 +171,18 @@ def test_a_child_that_prints_below_python(tmp_path: Path) -> None:
     said = kvaudit("run", f"{MINIATURES}:PrintsBelow", "--isolate", "--max-steps", "800", cwd=tmp_path)
     assert (said.code, said.err) == (0, "")
     assert '"ran"' not in said.out
+
+
+def test_a_file_is_read_as_it_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An edit that keeps second and length leaves a cached compilation valid for Python."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file = tmp_path / "blocks.py"
+    text = "from kvblocks import BlockManager\n\nclass Blocks(BlockManager):\n    __slots__ = ()\n    marker = 1\n"
+    for code in (text, text.replace("marker = 1", "marker = 2")):
+        file.write_text(code, encoding="utf-8")
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+        target = TargetSpec(f"{file}:Blocks").start()
+        assert isinstance(target, ApiTarget)
+        target.open(Pool(1, 1))
+        assert f"marker = {target.manager.marker}" in code
+        target.close()

@@ -52,7 +52,6 @@ HYPOTHESES = (
 SPARE = {
     "I1": "it follows from the others (I4, I8, and how the manager counts); it stays, as kvspec states it",
     "arithmetic: 1 * s == s": "it follows from the products of 0 and of k + 1; it stays, to spare Z3 the instances",
-    "arithmetic: n == n // s * s + n % s (by div)": "the next one says the same; it stays, so that Z3 sees it sooner",
 }
 """Hypotheses that no proof needs, and why they stay. That they follow from the others is proved: see `follows`."""
 
