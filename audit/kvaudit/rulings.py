@@ -101,16 +101,17 @@ def _block_written(ledger: Ledger, op: Append, answer: Outcome, is_new: bool, br
     """The block of the slot that an append answered; None if it is no slot that a caller could use."""
     size, record, slot = ledger.block_size, ledger.sequences[op.seq], words.value(answer)
     pos = len(record.tokens)
+    is_slot = type(slot) is int and 0 <= slot < ledger.num_blocks * size
+    if is_slot:
+        block = slot // size if is_new else record.table[-1]
+        if slot == block * size + pos % size:
+            return block
     due = f"offset {pos % size} of a new block" if is_new else f"slot {record.table[-1] * size + pos % size}"
-    blocks = blocks_of_slots(size, ledger.num_blocks, record.table[-1] * size, slot)
-    if type(slot) is not int or not 0 <= slot < ledger.num_blocks * size:
-        breaches.append(Breach("O5", f"append_slot is to return {due}, not {words.short(slot)}", blocks))
-        return None
-    block = slot // size if is_new else record.table[-1]
-    if slot != block * size + pos % size:
-        breaches.append(Breach("O5", f"token {pos} is to go to {due}, not to slot {slot}", blocks))
-        return None
-    return block
+    what = f"append_slot is to return {due}, not {words.short(slot)}"
+    if is_slot:
+        what = f"token {pos} is to go to {due}, not to slot {slot}"
+    breaches.append(Breach("O5", what, blocks_of_slots(size, ledger.num_blocks, record.table[-1] * size, slot)))
+    return None
 
 
 def _free(ledger: Ledger, op: Free, answer: Outcome, caller: Caller | None) -> Ruling:
