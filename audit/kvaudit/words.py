@@ -142,4 +142,5 @@ def clipped(text: str, most: int = 240) -> str:
 
 def count(number: int, what: str) -> str:
     """The number with the noun in the right form."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+    plural = "es" if what.endswith("s") else "s"
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}{plural}"

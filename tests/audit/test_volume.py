@@ -24,6 +24,7 @@ from kvaudit.runner import Audit, Options
 from kvaudit.targets import TargetSpec, profile_named
 from kvaudit.volume import shards
 from kvaudit.volume.shards import plan
+from kvaudit.volume.workers import LocalPool
 
 PLANTED = TargetSpec(f"{ROOT / 'tests/mutants/pool.py'}:KeepsMappingOnEviction")
 STEPS = 6_000
@@ -81,6 +82,7 @@ def test_nothing_is_lost_or_counted_twice_where_workers_are_killed(cluster: Loca
     alone = audited(PLANTED, processes=1)
     assert alone.exit_code == VIOLATION
     assert alone.header.workers == "1 process"
+    assert LocalPool(2).name == "2 processes"
     assert alone.findings[0].obligation == "I3"
     assert len({finding.id for finding in alone.findings}) == len(alone.findings)
     assert STEPS <= alone.steps < STEPS + 100
