@@ -58,16 +58,24 @@ def offering(target: Callable[..., Any], *names: str) -> Callable[..., Any]:
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def tried(engine: str, manager: Callable[..., Any], *, block_size: int = 2, caches: tuple[bool, ...] = (True,)) -> None:
+def tried(
+    engine: str,
+    manager: Callable[..., Any],
+    *,
+    block_size: int = 2,
+    caches: tuple[bool, ...] = (True,),
+    appends: bool = True,
+) -> None:
     """Use each call once, to tell "the adapter does not fit" from "the engine is wrong". Raises `LoadError`.
 
-    It also triggers the imports that engines put off to the first call.
+    appends: whether a sequence can grow. It also triggers the imports that engines put off to the first call.
     """
     try:
         for caching in caches:
             m = manager(3, block_size, caching)
             m.allocate("a", [1] * (block_size + 1))
-            m.append_slot("a", 4)
+            if appends:
+                m.append_slot("a", 4)
             m.observe()
             m.free("a")
             if m.num_free_blocks != 3:

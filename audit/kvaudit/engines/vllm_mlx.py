@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kvaudit.engines.adapting import OutOfBlocks, need, version_of
-from kvaudit.engines.lite import Engine, Loaded, LoadError, Recipe, install
+from kvaudit.engines.adapting import OutOfBlocks, need, tried, version_of
+from kvaudit.engines.lite import Engine, Loaded, Recipe, install
 
 RECIPE = Recipe(
     package="vllm_mlx",
@@ -105,13 +105,7 @@ def load(root: Path | None) -> Engine:
     """Load vllm-mlx from `root` (a cached engine or a checkout), or the installed one if None. Raises `LoadError`."""
     loaded = install(RECIPE, root)
     manager = type("Manager", (Manager,), {"_api": _probe(loaded), "__module__": __name__, "__doc__": Manager.__doc__})
-    try:
-        m = manager(3, 2)
-        m.allocate("a", [1, 2, 3])
-        m.observe()
-        m.free("a")
-    except Exception as error:
-        raise LoadError(f"the API of this vllm-mlx is not as expected: {type(error).__name__}: {error}") from error
+    tried("vllm-mlx", manager, appends=False)
     return Engine("vllm-mlx", version_of("vllm-mlx", root, loaded), manager, loaded.stubs, "vllm-mlx")
 
 
