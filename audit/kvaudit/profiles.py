@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+import msgspec
+
+from kvaudit.errors import UsageError
 from kvaudit.excuses import Excuse
 from kvaudit.limits import ANY_POOL, Limits
 from kvspec.variants import SEED_VARIANTS, Variants
@@ -182,3 +186,28 @@ VLLM_MLX = Profile(
 
 _ENGINES = (VLLM, VLLM_ONE_QUEUE, SGLANG, TRANSFORMERS, VLLM_MLX, LMDEPLOY, NANO_VLLM, MINI_SGLANG)
 PROFILES = {profile.name: profile for profile in (SEED, STRICT, OWN_CACHE, *_ENGINES)}
+"""By name: those that are shipped, and what the targets of this process have brought (`adopt`)."""
+
+SHIPPED = frozenset(PROFILES)
+
+
+def brought(said: Mapping[str, Any]) -> Profile:
+    """The profile that a target has sent, field by field. Raises UsageError, naming what makes no sense."""
+    try:
+        profile = msgspec.convert(said, Profile)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"it makes no sense: {error}") from None
+    known = msgspec.to_builtins(profile)
+    for part, fields in (("", said), ("variants", said.get("variants", {})), ("limits", said.get("limits", {}))):
+        unknown = sorted(set(fields) - set(known[part] if part else known))
+        if unknown:
+            raise UsageError(f"{part or 'it'} has no {', '.join(unknown)}")
+    return profile
+
+
+def adopt(profile: Profile) -> str:
+    """Make the profile of a target known under its name, which is returned. Raises UsageError if that one is taken."""
+    if profile.name in SHIPPED and profile != PROFILES[profile.name]:
+        raise UsageError(f"the target brings a profile {profile.name!r}, and there is another of that name: rename it")
+    PROFILES[profile.name] = profile
+    return profile.name

@@ -23,6 +23,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kvaudit.profiles import Profile
+
 
 class LoadError(Exception):
     """The engine could not be loaded; the message says which part and why."""
@@ -34,14 +36,15 @@ class Engine:
 
     `manager` is a class with the seed's API over the real thing; `stubs` names the modules that were
     replaced, `notes` say what a reader of the report should know about how the engine was set up, and
-    `profile` names the rules of this version (`kvaudit.profiles`).
+    `profile` names the rules of this version (`kvaudit.profiles`); an adapter in a file of its own may give a `Profile`
+    of its own.
     """
 
     name: str
     version: str
     manager: type[Any]
     stubs: tuple[str, ...]
-    profile: str
+    profile: str | Profile
     notes: tuple[str, ...] = ()
 
 
