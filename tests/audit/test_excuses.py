@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -18,7 +19,7 @@ from kvaudit.explore.exploration import explore
 from kvaudit.explore.job import Job
 from kvaudit.explore.job import Options as SearchOptions
 from kvaudit.outcomes import outcome_of
-from kvaudit.profiles import SEED, Profile
+from kvaudit.profiles import SEED, Profile, brought
 from kvaudit.protocol import Allocate, Free, Pool
 from kvaudit.replay import replay
 from kvaudit.report import BY_DESIGN, CONFORMS, HOLDS, INCONCLUSIVE, NOT_REACHED, VIOLATED, VIOLATION, Report
@@ -124,6 +125,14 @@ def test_a_replay_says_so() -> None:
     assert "differs by design: the profile x excuses it" in said
     assert "what was used last is evicted first (cache.py:7)" in said
     assert "free('c')" not in said  # behind the difference nothing is judged
+
+
+def test_a_target_may_bring_an_excuse() -> None:
+    said = msgspec.json.decode(msgspec.json.encode(profile(ON_ALLOCATE)))
+    assert brought(said) == profile(ON_ALLOCATE)
+    said["excuses"][0]["obligation"] = "K1"
+    with pytest.raises(UsageError, match="K1 cannot be excused"):
+        brought(said)
 
 
 @pytest.mark.parametrize(
