@@ -9,6 +9,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from kvaudit.errors import UsageError
+from kvaudit.excuses import Excuse
 from kvaudit.limits import ANY_POOL, Limits
 from kvspec.variants import SEED_VARIANTS, Variants
 
@@ -21,7 +22,8 @@ class Profile:
     """A choice among the named variants of the specification.
 
     notes: what differs by design, with the place in the engine's source that says so. limits: the pools that a target
-    can make. beyond: the reach goals that it cannot meet, each with the reason.
+    can make. beyond: the reach goals that it cannot meet, each with the reason. excuses: what differs by design and no
+    variant expresses.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Profile:
     notes: tuple[str, ...] = ()
     limits: Limits = ANY_POOL
     beyond: Mapping[str, str] = field(default_factory=dict)
+    excuses: tuple[Excuse, ...] = ()
 
     @property
     def chooses(self) -> bool:
