@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kvaudit.protocol import MAX_TOKEN, Allocate, Append, Mutation, Pool, Program
+from kvaudit.programs import prompt_of, with_prompt
+from kvaudit.protocol import MAX_TOKEN, AnyMutation, Append, Pool, Program, Step, Submit
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,16 @@ class Limits:
         return larger, tuple(longer for operation in kept for longer in _repeated(operation, times))
 
 
-def _repeated(operation: Mutation, times: int) -> Iterator[Mutation]:
-    if isinstance(operation, Allocate):
-        tokens = tuple(token for token in operation.tokens for _ in range(times))
-        yield msgspec.structs.replace(operation, tokens=tokens)
+def _repeated(operation: AnyMutation, times: int) -> Iterator[AnyMutation]:
+    prompt = prompt_of(operation)
+    if prompt:
+        longer = with_prompt(operation, tuple(token for token in prompt for _ in range(times)))
+        if isinstance(longer, Submit):
+            longer = msgspec.structs.replace(longer, max_new_tokens=longer.max_new_tokens * times)
+        yield longer
     else:
-        yield from [operation] * (times if isinstance(operation, Append) else 1)
+        grows = isinstance(operation, Append) or (isinstance(operation, Step) and not operation.cancel)
+        yield from [operation] * (times if grows else 1)
 
 
 ANY_POOL = Limits()

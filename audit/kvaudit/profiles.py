@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kvaudit.limits import ANY_POOL, Limits
+from kvaudit.protocol import MANAGER, SCHEDULER, LevelName
 from kvspec.variants import SEED_VARIANTS, Variants
 
 COMPUTED = "the KV that an operation makes the caller compute is written before the next operation"
@@ -17,7 +18,7 @@ class Profile:
     """A choice among the named variants of the specification.
 
     notes: what differs by design, with the place in the engine's source that says so. limits: the pools that a target
-    can make. beyond: the reach goals that it cannot meet, each with the reason.
+    can make. beyond: the reach goals that it cannot meet, each with the reason. level: whom it is for.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Profile:
     notes: tuple[str, ...] = ()
     limits: Limits = ANY_POOL
     beyond: Mapping[str, str] = field(default_factory=dict)
+    level: LevelName = MANAGER
 
     @property
     def chooses(self) -> bool:
@@ -177,5 +179,14 @@ VLLM_MLX = Profile(
     },
 )
 
+WRITES_FIRST = "within a pass all KV is written before any is read, and copies come before both"
+SCHEDULER_RULES = Profile(
+    "scheduler",
+    "a whole scheduler: its own decisions, judged by what its passes write and read",
+    SEED_VARIANTS,
+    assumptions=(WRITES_FIRST, ONE_THREAD),
+    level=SCHEDULER,
+)
+
 _ENGINES = (VLLM, VLLM_ONE_QUEUE, SGLANG, TRANSFORMERS, VLLM_MLX, LMDEPLOY, NANO_VLLM, MINI_SGLANG)
-PROFILES = {profile.name: profile for profile in (SEED, STRICT, OWN_CACHE, *_ENGINES)}
+PROFILES = {profile.name: profile for profile in (SEED, STRICT, OWN_CACHE, *_ENGINES, SCHEDULER_RULES)}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from kvaudit.protocol import MANAGER, LevelName, Pool, Setting
+
 HOLDS = "holds"
 VIOLATED = "violated"
 NOT_OBSERVABLE = "not observable"
@@ -23,7 +25,11 @@ VERDICTS = {CONFORMS: "conforms", VIOLATION: "violated", INCONCLUSIVE: "inconclu
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What was audited, and how. engine: who made the examples. workers: who ran them, if it was not one process."""
+    """What was audited, and how.
+
+    engine: who made the examples. workers: who ran them, if it was not one process. settings: of a scheduler, the
+    values among which each was drawn.
+    """
 
     target: str
     version: str
@@ -40,6 +46,8 @@ class Header(msgspec.Struct, frozen=True):
     spec: int
     engine: str = "both"
     workers: str = ""
+    level: LevelName = MANAGER
+    settings: dict[str, list[Setting]] = {}
 
 
 class PoolShown(msgspec.Struct, frozen=True):
@@ -77,7 +85,7 @@ class Finding(msgspec.Struct, frozen=True):
     """One way in which the target broke an obligation, made small.
 
     story: what happened, which obligation that breaks, and what production would see; a sentence each. known: a
-    failure of that obligation and shape was known before, and `trace` is that one.
+    failure of that obligation and shape was known before, and `trace` is that one. settings: of a scheduler.
     """
 
     id: str
@@ -94,6 +102,13 @@ class Finding(msgspec.Struct, frozen=True):
     reproduce: str
     story: list[str] = []
     known: bool = False
+    settings: dict[str, Setting] = {}
+
+    @property
+    def pool(self) -> Pool:
+        """The pool on which it was found."""
+        chosen = self.settings or msgspec.UNSET
+        return Pool(self.num_blocks, self.block_size, self.enable_prefix_cache, chosen)
 
 
 class Row(msgspec.Struct, frozen=True):

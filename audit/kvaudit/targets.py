@@ -21,12 +21,14 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Protocol
 
-from kvaudit.api import REQUIRED, ApiTarget
+from kvaudit.api import ApiTarget
 from kvaudit.errors import TargetError, UsageError
+from kvaudit.in_process import InProcessTarget
 from kvaudit.process import ProcessTarget, Tap
 from kvaudit.profiles import PROFILES, Profile
-from kvaudit.protocol import Failed, Operation, Outcome, Pool
+from kvaudit.protocol import MANAGER, SCHEDULER, Failed, LevelName, Operation, Outcome, Pool, Setting
 from kvaudit.refusals import REFUSALS, refusal_names
+from kvaudit.scheduling.api import SchedulerTarget
 
 DEFAULT_TIMEOUT_S = 10.0
 
@@ -50,6 +52,8 @@ class Target(Protocol):
     stubs: tuple[str, ...]
     notes: tuple[str, ...]
     capabilities: frozenset[str]
+    settings: Mapping[str, tuple[Setting, ...]]
+    level: LevelName
 
     def open(self, pool: Pool) -> Failed | None:
         """Make a fresh manager; Failed if it could not be made."""
@@ -68,7 +72,7 @@ class TargetSpec:
 
     source: the checkout of an engine. refusals: further names of exceptions that are refusals. isolate: run a
     Python class in a child process. black_box: do not use observe(). timeout: seconds that one step may take.
-    settings: of an engine, NAME=VALUE each.
+    settings: of an engine, NAME=VALUE each. level: at which level it is driven, if it offers both.
     """
 
     text: str
@@ -78,6 +82,7 @@ class TargetSpec:
     black_box: bool = False
     timeout: float = DEFAULT_TIMEOUT_S
     settings: tuple[str, ...] = ()
+    level: LevelName | None = None
 
     def __post_init__(self) -> None:
         refusal_names(self.refusals)  # a mistake is told before anything is started
@@ -114,7 +119,7 @@ class TargetSpec:
         if self.is_program or self.engine is not None or self.isolate:
             return self.start_process()
         self._check_source()
-        target = load_in_process(self.text, refusals=frozenset(self.refusals), timeout=self.timeout)
+        target = load_in_process(self.text, refusals=frozenset(self.refusals), timeout=self.timeout, level=self.level)
         target.capabilities -= self._hidden()
         return target
 
@@ -122,7 +127,8 @@ class TargetSpec:
         """Start a class that is at hand, instead of the one that is found by name. Raises TargetError."""
         version = str(getattr(sys.modules.get(cls.__module__.partition(".")[0]), "__version__", ""))
         refusals = frozenset(self.refusals) | REFUSALS
-        target = ApiTarget(cls, name=self.text, version=version, refusals=refusals, timeout=self.timeout)
+        kind = _kind_of(cls, self.level)
+        target = kind(cls, name=self.text, version=version, refusals=refusals, timeout=self.timeout)
         target.capabilities -= self._hidden()
         return target
 
@@ -141,6 +147,7 @@ class TargetSpec:
                 label=shlex.join(command),
                 hidden=self._hidden(),
                 tap=tap,
+                level=self.level,
             )
         text, source = self.text, self.source
         if self.engine is not None and source is None and "==" in text:
@@ -152,6 +159,8 @@ class TargetSpec:
             command += ["--set", setting]
         for refusal in self.refusals:
             command += ["--refusal", refusal]
+        if self.level is not None:
+            command += ["--level", self.level]
         # The child's own limit rings first; ours is for a child that cannot even ring.
         label = text or repr(text)
         return ProcessTarget(command, timeout=self.timeout + 5, label=label, hidden=self._hidden(), tap=tap)
@@ -173,12 +182,13 @@ def load_in_process(
     refusals: frozenset[str] = frozenset(),
     timeout: float = 10.0,
     settings: Mapping[str, str] = _NO_SETTINGS,
-) -> ApiTarget:
+    level: LevelName | None = None,
+) -> InProcessTarget:
     """Load a class or an engine into this process. Raises UsageError or TargetError."""
     refusals = refusals | REFUSALS
     name = text.partition("==")[0]
     if name in ENGINES:
-        return _load_engine(name, source, refusals, timeout, settings)
+        return _load_engine(name, source, refusals, timeout, settings, level)
     path = "kvblocks:BlockManager" if text == "kvblocks" else text
     module_name, colon, class_name = path.rpartition(":")
     if text.endswith(".py"):
@@ -199,14 +209,29 @@ def load_in_process(
     if not callable(manager) or inspect.isroutine(manager):
         raise UsageError(f"{path} is no class but {manager!r:.60}")
     version = str(getattr(sys.modules.get(module_name.partition(".")[0]), "__version__", ""))
-    profile = "strict" if text == "kvblocks" else "seed"
-    return ApiTarget(manager, name=text, version=version, profile=profile, refusals=refusals, timeout=timeout)
+    profile = "strict" if text == "kvblocks" else ""
+    kind = _kind_of(manager, level)
+    return kind(manager, name=text, version=version, profile=profile, refusals=refusals, timeout=timeout)
 
 
 def _candidates(module: Any) -> list[str]:
     """The classes of a module that may be meant as a target: those that have the methods, or else all."""
     own = sorted(name for name, value in vars(module).items() if _is_candidate(value, module.__name__))
-    return [name for name in own if all(hasattr(getattr(module, name), method) for method in REQUIRED)] or own
+    return [name for name in own if any(_offers(getattr(module, name), kind) for kind in _KINDS.values())] or own
+
+
+_KINDS: dict[LevelName, type[InProcessTarget]] = {MANAGER: ApiTarget, SCHEDULER: SchedulerTarget}
+
+
+def _offers(cls: Any, kind: type[InProcessTarget]) -> bool:
+    return all(hasattr(cls, method) for method in kind.required)
+
+
+def _kind_of(cls: Any, level: LevelName | None) -> type[InProcessTarget]:
+    """How a class is driven: at the level that was asked for, or else at that of its methods; manager where both."""
+    if level is not None:
+        return _KINDS[level]
+    return SchedulerTarget if _offers(cls, SchedulerTarget) and not _offers(cls, ApiTarget) else ApiTarget
 
 
 def _is_candidate(value: Any, module: str) -> bool:
@@ -216,8 +241,13 @@ def _is_candidate(value: Any, module: str) -> bool:
 
 
 def _load_engine(
-    name: str, source: str | None, refusals: frozenset[str], timeout: float, settings: Mapping[str, str]
-) -> ApiTarget:
+    name: str,
+    source: str | None,
+    refusals: frozenset[str],
+    timeout: float,
+    settings: Mapping[str, str],
+    level: LevelName | None,
+) -> InProcessTarget:
     from kvaudit.engines.fetch import packages
 
     adapter = importlib.import_module(f"kvaudit.engines.{name.replace('-', '_')}")
@@ -229,7 +259,7 @@ def _load_engine(
         engine = adapter.load(root, **chosen)
     except Exception as error:
         raise TargetError(f"{name} could not be loaded: {error}") from error
-    return ApiTarget(
+    return _kind_of(engine.manager, level)(
         engine.manager,
         name=engine.name,
         version=engine.version,

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from audit.auditing import audit, target_of
-from kvaudit.execution import Execution
-from kvaudit.goals import GOALS, Goal, goals_of
+from kvaudit.goals import GOALS, Goal
+from kvaudit.levels import goals_of
+from kvaudit.manager_execution import ManagerExecution
 from kvaudit.profiles import PROFILES, STRICT, Profile
+from kvaudit.programs import of_manager
 from kvaudit.protocol import Allocate, Append
 from kvaudit.report import INCONCLUSIVE, NOT_REACHED
 from kvaudit.targets import TargetSpec
@@ -21,8 +23,11 @@ each_goal = pytest.mark.parametrize("goal", GOALS, ids=lambda goal: goal.id)
 
 def reached(goal: Goal, profile: Profile = STRICT) -> Iterator[set[str]]:
     """What each operation of the witness reaches on kvblocks; all of them are legal."""
-    execution, tracker = Execution(TargetSpec("kvblocks").start(), goal.witness.pool, profile), Tracker()
-    for operation in goal.witness.program:
+    execution, tracker = (
+        ManagerExecution(TargetSpec("kvblocks").start(), goal.witness.pool, profile),
+        Tracker(goal.witness.pool),
+    )
+    for operation in of_manager(goal.witness.program):
         assert execution.is_legal(operation)
         assert not execution.apply(operation).breaches
         yield tracker.reached(execution.played[-1])
