@@ -188,5 +188,21 @@ SCHEDULER_RULES = Profile(
     level=SCHEDULER,
 )
 
+VLLM_SCHEDULER = Profile(
+    "vllm-scheduler",
+    "vLLM's scheduler: its own decisions, judged by what a worker writes and reads",
+    SEED_VARIANTS,
+    assumptions=(WRITES_FIRST, ONE_THREAD),
+    notes=(
+        "in each layer the KV of the whole batch is written before attention reads any (model_executor/layers/"
+        "attention/attention.py:553-563; v1/attention/backends/flash_attn.py:1457)",
+        "batches are computed in the order in which they were scheduled, one after the other, as they are queued on "
+        "one stream (v1/engine/core.py:733-751)",
+        "block 0 of the engine's pool is its null block: it is left out, and the others are renumbered from 0",
+        "a request has an id of its own, as the front end gives it (v1/engine/input_processor.py:354)",
+    ),
+    level=SCHEDULER,
+)
+
 _ENGINES = (VLLM, VLLM_ONE_QUEUE, SGLANG, TRANSFORMERS, VLLM_MLX, LMDEPLOY, NANO_VLLM, MINI_SGLANG)
-PROFILES = {profile.name: profile for profile in (SEED, STRICT, OWN_CACHE, *_ENGINES, SCHEDULER_RULES)}
+PROFILES = {profile.name: profile for profile in (SEED, STRICT, OWN_CACHE, *_ENGINES, SCHEDULER_RULES, VLLM_SCHEDULER)}

@@ -151,7 +151,7 @@ class TargetSpec:
             )
         text, source = self.text, self.source
         if self.engine is not None and source is None and "==" in text:
-            source = str(_fetched(text))
+            source = str(_fetched(text, self.level))
         command = [sys.executable, "-m", "kvaudit.serve", text, "--timeout", str(self.timeout)]
         if source is not None:
             command += ["--source", source]
@@ -240,6 +240,10 @@ def _is_candidate(value: Any, module: str) -> bool:
     return own and not issubclass(value, BaseException)
 
 
+_LOADS: dict[LevelName, str] = {MANAGER: "load", SCHEDULER: "load_scheduler"}
+"""How an adapter is loaded at each level; one at least is there."""
+
+
 def _load_engine(
     name: str,
     source: str | None,
@@ -251,12 +255,16 @@ def _load_engine(
     from kvaudit.engines.fetch import packages
 
     adapter = importlib.import_module(f"kvaudit.engines.{name.replace('-', '_')}")
+    loads = {of: getattr(adapter, load) for of, load in _LOADS.items() if hasattr(adapter, load)}
+    wanted = level or next(iter(loads))
+    if wanted not in loads:
+        raise UsageError(f"{name} is driven at {next(iter(loads))} level: there is no adapter at {wanted} level")
     try:
         chosen = adapter.RECIPE.chosen(settings)
         if adapter.RECIPE.needs:
             sys.path.append(str(packages()))  # at the end: what is installed goes first
         root = Path(source) if source is not None else None
-        engine = adapter.load(root, **chosen)
+        engine = loads[wanted](root, **chosen)
     except Exception as error:
         raise TargetError(f"{name} could not be loaded: {error}") from error
     return _kind_of(engine.manager, level)(
@@ -324,15 +332,16 @@ def name_of_class(cls: type[Any]) -> str:
     return f"{module}:{name}"
 
 
-def _fetched(requirement: str) -> Path:
+def _fetched(requirement: str, level: LevelName | None) -> Path:
     from kvaudit.engines.fetch import RECIPES, cached
 
     name, _, version = requirement.partition("==")
     if name not in RECIPES:
         raise UsageError(f"{name} is on no package index: kvaudit run {name} --source DIR audits a checkout")
-    folder = cached(name, version)
+    folder = cached(name, version, level=level)
     if folder is None:
-        raise UsageError(f"{requirement} has not been fetched: kvaudit fetch {requirement}")
+        what = f"{requirement} at scheduler level" if level == SCHEDULER else requirement
+        raise UsageError(f"{what} has not been fetched: kvaudit fetch {requirement}")
     return folder
 
 
