@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 
 import platformdirs
 
-from kvaudit.engines import lmdeploy, sglang, transformers, vllm, vllm_mlx
+from kvaudit.engines import exllamav3, lmdeploy, sglang, transformers, vllm, vllm_mlx
 from kvaudit.engines.lite import Recipe
 from kvaudit.engines.pip import FetchError, Progress, no_space, problem, reason, run_pip, versions_in
 from kvaudit.protocol import SCHEDULER, LevelName
@@ -36,6 +36,7 @@ RECIPES: dict[str, Recipe] = {
     "transformers": transformers.RECIPE,
     "vllm-mlx": vllm_mlx.RECIPE,
     "lmdeploy": lmdeploy.RECIPE,
+    "exllamav3": exllamav3.RECIPE,
 }
 
 SCHEDULER_RECIPES: dict[str, Recipe] = {"vllm": vllm.SCHEDULER_RECIPE}
