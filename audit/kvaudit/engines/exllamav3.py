@@ -40,12 +40,12 @@ class Scheduler:
     """
 
     SETTINGS: ClassVar[dict[str, tuple[Any, ...]]] = {
-        "max_batch_size": (256, 1, 2),
-        "max_chunk_pages": (8, 1, 2),
-        "shared_chunk_pages": (4, 1, 8),
-        "prefill_cooldown": (4, 0, 1),
-        "max_skips": (4, 0),
-        "max_rq_pages": (None, 1, 2),
+        "max_batch_size": (1, 2, 256),
+        "max_chunk_pages": (1, 2, 8),
+        "shared_chunk_pages": (1, 4, 8),
+        "prefill_cooldown": (0, 1, 4),
+        "max_skips": (0, 4),
+        "max_rq_pages": (1, 2, None),
         "enable_defrag": (True, False),
     }
     _api: ClassVar[_Api]

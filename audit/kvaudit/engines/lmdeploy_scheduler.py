@@ -15,7 +15,7 @@ from collections.abc import Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from kvaudit.engines.adapting import OutOfBlocks, need, version_of
 from kvaudit.engines.lite import Engine, Loaded, install
@@ -34,11 +34,11 @@ class Scheduler:
     """
 
     SETTINGS: ClassVar[dict[str, tuple[Any, ...]]] = {
-        "max_batch_size": (8, 1, 2),
-        "max_prefill_token_num": (64, 3, 8),
-        "prefill_interval": (1, 2, 4, 16),
+        "max_batch_size": (1, 2, 8),
+        "max_prefill_token_num": (3, 8, 64),
+        "prefill_interval": (1, "block size"),
         "ttft_policy": ("size", "fifo"),
-        "ttft_short_turns": (3, 1),
+        "ttft_short_turns": (1, 3),
         "reads_a_second": (1, 8, 1000),
     }
     _api: ClassVar[_Api]
@@ -51,17 +51,22 @@ class Scheduler:
         *,
         max_batch_size: int = 8,
         max_prefill_token_num: int = 64,
-        prefill_interval: int = 1,
+        prefill_interval: int | Literal["block size"] = 1,
         ttft_policy: str = "size",
         ttft_short_turns: int = 3,
         reads_a_second: int = 1,
     ) -> None:
-        """reads_a_second: how often the clock is read before it moves on; blocks used in the same second tie."""
+        """prefill_interval: also how many tokens are preallocated; more than a block is drawn by no run (O2, docs).
+
+        reads_a_second: how often the clock is read before it moves on; blocks used in the same second tie.
+        """
         api = self._api
         api.new_clocks(reads_a_second)
         vars(api.envs).update(opt_ttft_policy=ttft_policy, opt_ttft_short_turns=ttft_short_turns)
         limits = api.scheduler_config(
-            max_batches=max_batch_size, max_session_len=None, prefill_interval=prefill_interval
+            max_batches=max_batch_size,
+            max_session_len=None,
+            prefill_interval=prefill_interval if prefill_interval != "block size" else block_size,
         )
         cache = api.cache_config(
             max_batches=max_batch_size,
