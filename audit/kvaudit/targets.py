@@ -39,7 +39,7 @@ _PROGRAM = "cmd:"
 
 _NO_SETTINGS: Mapping[str, str] = {}
 
-ENGINES = ("vllm", "sglang", "transformers", "vllm-mlx", "lmdeploy", "nano-vllm", "mini-sglang")
+ENGINES = ("vllm", "sglang", "transformers", "vllm-mlx", "lmdeploy", "exllamav3", "nano-vllm", "mini-sglang")
 """Engines with an adapter: `kvaudit.engines` has a module of that name, with _ for -."""
 
 

@@ -34,7 +34,7 @@ RECIPE = Recipe(
 
 
 class Scheduler:
-    """One generator; `load` makes the subclass that is bound to a version.
+    """One generator; `load_scheduler` makes the subclass that is bound to a version.
 
     Settings that the engine counts in tokens, and wants to be multiples of its page size, are in pages here.
     """
@@ -226,7 +226,7 @@ class _Api:
             names["PAGE_SIZE"] = tokens
 
 
-def load(root: Path | None) -> Engine:
+def load_scheduler(root: Path | None) -> Engine:
     """Load ExLlamaV3 from `root` (a cached engine or a checkout), or the installed one if None. Raises `LoadError`."""
     loaded = install(RECIPE, root)
     scheduler = type("Scheduler", (Scheduler,), {"_api": _probe(loaded), "__module__": __name__})

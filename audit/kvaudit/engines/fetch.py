@@ -39,7 +39,7 @@ RECIPES: dict[str, Recipe] = {
     "exllamav3": exllamav3.RECIPE,
 }
 
-SCHEDULER_RECIPES: dict[str, Recipe] = {"vllm": vllm.SCHEDULER_RECIPE}
+SCHEDULER_RECIPES: dict[str, Recipe] = {"vllm": vllm.SCHEDULER_RECIPE, "lmdeploy": lmdeploy.SCHEDULER_RECIPE}
 """Of the engines of which more is needed at scheduler level."""
 
 _MANIFEST = "manifest.json"
@@ -65,7 +65,7 @@ def cached(name: str, version: str, *, cache: Path | None = None, level: LevelNa
         manifest = json.loads((root / _MANIFEST).read_bytes())
         files: dict[str, dict[str, object]] = manifest["files"]
         needed = _wanted(_recipe(name, level))
-        if not set(needed) <= set(manifest.get("wanted", needed)):
+        if not set(needed) <= set(manifest.get("wanted", _wanted(RECIPES[name]))):
             return None  # by an adapter that needed other files
         for path, expected in files.items():
             data = (root / path).read_bytes()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import itertools
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -26,27 +26,35 @@ RECIPE = Recipe(
         f"{_PYTORCH}/block.py",
         f"{_PYTORCH}/config.py",
         f"{_PYTORCH}/disagg/config.py",
+        f"{_PYTORCH}/envs.py",
+        f"{_PYTORCH}/long_context.py",
+        f"{_PYTORCH}/messages.py",
+        f"{_PYTORCH}/paging/*.py",
+        f"{_PYTORCH}/paging/*/*.py",
+        f"{_PYTORCH}/prefix_cache_state.py",
+        f"{_PYTORCH}/strategies/ar/sequence.py",
+        f"{_PYTORCH}/strategies/base/sequence.py",
+    ),
+    needs=("torch", "numpy"),
+)
+
+SCHEDULER_RECIPE = replace(
+    RECIPE,
+    real=(
+        *RECIPE.real,
         f"{_PYTORCH}/engine/base.py",
         f"{_PYTORCH}/engine/cache_inputs.py",
         f"{_PYTORCH}/engine/engine.py",
         f"{_PYTORCH}/engine/engine_loop.py",
         f"{_PYTORCH}/engine/inputs_maker.py",
         f"{_PYTORCH}/engine/request.py",
-        f"{_PYTORCH}/envs.py",
-        f"{_PYTORCH}/long_context.py",
-        f"{_PYTORCH}/messages.py",
         f"{_PYTORCH}/model_inputs.py",
-        f"{_PYTORCH}/paging/*.py",
-        f"{_PYTORCH}/paging/*/*.py",
-        f"{_PYTORCH}/prefix_cache_state.py",
         f"{_PYTORCH}/strategies/ar/engine.py",
-        f"{_PYTORCH}/strategies/ar/sequence.py",
         f"{_PYTORCH}/strategies/base/engine.py",
-        f"{_PYTORCH}/strategies/base/sequence.py",
         f"{_PYTORCH}/utils.py",
     ),
-    needs=("torch", "numpy"),
 )
+"""The whole engine around the scheduler, but for the model."""
 
 _MOST_RUNNING = 256
 _NO_LIMIT = 2**30
@@ -195,6 +203,13 @@ def load(root: Path | None) -> Engine:
     tried("LMDeploy", manager, caches=(True, False))
     notes = ("replaced: the clock (by a counter)",)
     return Engine("lmdeploy", version_of("lmdeploy", root, loaded), manager, loaded.stubs, "lmdeploy", notes)
+
+
+def load_scheduler(root: Path | None) -> Engine:
+    """Load LMDeploy's engine loop, as `load` does its block manager. Raises `LoadError`."""
+    from kvaudit.engines.lmdeploy_scheduler import load as load_it
+
+    return load_it(root)
 
 
 def _probe(loaded: Loaded) -> _Api:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 
 from kvaudit.engines.adapting import OutOfBlocks, need, version_of
 from kvaudit.engines.lite import Engine, Loaded, install
-from kvaudit.engines.lmdeploy import RECIPE, free_of, held_of, nodes_of
+from kvaudit.engines.lmdeploy import SCHEDULER_RECIPE, free_of, held_of, nodes_of
 
 _RESERVED = 1
 """Blocks at the start that the engine keeps for dummy inputs (engine/config_builder.py:92)."""
@@ -318,13 +318,13 @@ class _Api:
 
 def load(root: Path | None) -> Engine:
     """Load LMDeploy's engine loop from `root`, or the installed one if None. Raises `LoadError`."""
-    loaded = install(RECIPE, root)
+    loaded = install(SCHEDULER_RECIPE, root)
     manager = type("Scheduler", (Scheduler,), {"_api": _probe(loaded), "__module__": __name__})
     notes = (
         "replaced: the executor (by the auditor), the clocks (by counters), the sleeps of the main loop",
         "block 0 is kept by the engine for dummy inputs: it is left out, and the others are renumbered from 0",
     )
-    return Engine("lmdeploy", version_of("lmdeploy", root, loaded), manager, loaded.stubs, "lmdeploy", notes)
+    return Engine("lmdeploy", version_of("lmdeploy", root, loaded), manager, loaded.stubs, "lmdeploy-engine", notes)
 
 
 def _probe(loaded: Loaded) -> _Api:
