@@ -26,7 +26,7 @@ from kvaudit.scheduling.tracker import Tracker
 from kvaudit.targets import TargetSpec
 from kvaudit.trace import read_trace
 from kvspec.obligations import OBLIGATIONS
-from scheduling.mutants import MUTANTS, Mutant
+from scheduling.planted import MUTANTS, Mutant
 from small_scheduler import Scheduler
 
 SMALL = f"{inspect.getfile(Scheduler)}:Scheduler"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvaudit import words
-from kvaudit.breach import concerned_by, gravest, gravity
+from kvaudit.breach import Breach, concerned_by, gravest, gravity
 from kvaudit.execution import Played
 from kvaudit.printable import one_line
 from kvaudit.protocol import Cancel, Pool, Raised, Refused, Request, State, Step, Submit, is_hang
@@ -18,6 +18,9 @@ from kvaudit.snapshots import MAX_BLOCKS
 from kvaudit.trace import Answer
 from kvspec.identity import Identity
 
+_AFTERWARDS = ("I1", "I4", "I8")
+"""What breaks when a step is over."""
+
 
 def step_shown(played: Played[Request, Judgement], pool: Pool) -> StepShown:
     """A step in words, and the pool after it, as far as it is known."""
@@ -26,12 +29,19 @@ def step_shown(played: Played[Request, Judgement], pool: Pool) -> StepShown:
     got = came(operation, judgement)
     return StepShown(
         call=words.call(operation),
-        expected=DUE[gravest(judgement.breaches).obligation] if breaches else got,
+        expected=_expected(operation, got, breaches),
         got=got,
         broken=[breach.obligation for breach in breaches],
         due=_pool(judgement, pool),
         blocks=concerned_by(breaches),
     )
+
+
+def _expected(operation: Request, got: str, breaches: Sequence[Breach]) -> str:
+    """What was due. A scheduler decides by itself what a step does."""
+    if breaches:
+        return DUE[breaches[0].obligation]
+    return "no breach" if isinstance(operation, Step) else got
 
 
 def came(operation: Request, judgement: Judgement) -> str:
@@ -85,17 +95,25 @@ def answer_of(judgement: Judgement) -> Answer:
 
 
 def _pool(judgement: Judgement, pool: Pool) -> PoolShown | None:
-    """Who reads which blocks and what is in them, by what was reported; free and referenced, by what was shown."""
+    """Who reads which blocks and what is in them, by what was reported; free and referenced, by what was shown.
+
+    Where something was computed wrongly, those are shown too who were computed and have ended with the step.
+    """
     if pool.num_blocks > MAX_BLOCKS:
         return None
     state = (judgement.seen and judgement.seen.state) or State()
-    ref = state.ref if state.ref is not None and len(state.ref) == pool.num_blocks else None
+    ref = list(state.ref) if state.ref is not None and len(state.ref) == pool.num_blocks else None
+    tables, free = dict(judgement.tables), state.free
+    if judgement.breaches and gravest(judgement.breaches).obligation not in _AFTERWARDS:
+        tables |= {item.seq: item.table for item in judgement.work.computed}
+        held = {b for table in tables.values() for b in table}
+        free, ref = tuple(b for b in free or () if b not in held) if free is not None else None, None
     return PoolShown(
-        free=[b for b in state.free if b in range(pool.num_blocks)] if state.free is not None else None,
-        evictable=[] if state.free is not None else None,
-        ref=list(ref) if ref is not None else None,
+        free=[b for b in free if b in range(pool.num_blocks)] if free is not None else None,
+        evictable=[] if free is not None else None,
+        ref=ref,
         content=[_content(judgement.cells, b, pool.block_size) for b in range(pool.num_blocks)],
-        tables={seq: [b for b in table if b in range(pool.num_blocks)] for seq, table in judgement.tables.items()},
+        tables={seq: [b for b in table if b in range(pool.num_blocks)] for seq, table in tables.items()},
     )
 
 
