@@ -13,7 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from kvaudit.engines.adapting import OutOfBlocks, need, version_of
+from kvaudit.engines.adapting import OutOfBlocks, need, tried_scheduler, version_of
+from kvaudit.engines.exllamav3_stand_ins import Tokenizer, WithoutCuda, count_match_tensor, generator_stage_decode
 from kvaudit.engines.lite import Engine, Loaded, Recipe, install
 
 _GENERATOR = "exllamav3/generator"
@@ -98,7 +99,7 @@ class Scheduler:
         self._generator = api.generator(
             model,
             cache,
-            _Tokenizer(),
+            Tokenizer(),
             max_batch_size=max_batch_size,
             max_chunk_size=max_chunk_pages * block_size,
             shared_chunk_size=min(shared_chunk_pages, max_chunk_pages) * block_size,
@@ -202,16 +203,6 @@ class Scheduler:
         return [self._blocks[page.page_index] for page in job.sequences[0].allocated_pages]
 
 
-class _Tokenizer:
-    """Every token is one letter."""
-
-    def get_id_to_piece_list(self, *_: Any) -> _Tokenizer:
-        return self
-
-    def __getitem__(self, token: int) -> str:
-        return "x"
-
-
 @dataclass(frozen=True)
 class _Api:
     torch: Any
@@ -230,6 +221,7 @@ def load_scheduler(root: Path | None) -> Engine:
     """Load ExLlamaV3 from `root` (a cached engine or a checkout), or the installed one if None. Raises `LoadError`."""
     loaded = install(RECIPE, root)
     scheduler = type("Scheduler", (Scheduler,), {"_api": _probe(loaded), "__module__": __name__})
+    tried_scheduler("ExLlamaV3", scheduler)
     notes = (
         "replaced: the model and its cache (by the auditor), and of the extension count_match_tensor, "
         "generator_stage_decode and cache_rotate",
@@ -241,12 +233,12 @@ def load_scheduler(root: Path | None) -> Engine:
 def _probe(loaded: Loaded) -> _Api:
     torch = importlib.import_module("torch")
     extension: Any = importlib.import_module("exllamav3.ext").exllamav3_ext
-    extension.count_match_tensor = _count_match
-    extension.generator_stage_decode = _stage_decode
+    extension.count_match_tensor = count_match_tensor
+    extension.generator_stage_decode = generator_stage_decode
     pagetable = loaded.module("exllamav3.generator.pagetable")
     job = loaded.module("exllamav3.generator.job")
     generator = loaded.module("exllamav3.generator.generator")
-    vars(generator)["torch"] = _WithoutCuda(torch)
+    vars(generator)["torch"] = WithoutCuda(torch)
     return _Api(
         torch=torch,
         generator=need(generator, "Generator"),
@@ -254,49 +246,3 @@ def _probe(loaded: Loaded) -> _Api:
         extension=extension,
         sized=(vars(pagetable), vars(job), vars(generator)),
     )
-
-
-class _WithoutCuda:
-    """torch, for a module that asks for pinned memory and waits for the device: neither is on this machine."""
-
-    def __init__(self, torch: Any) -> None:
-        self._torch = torch
-        self.cuda = SimpleNamespace(synchronize=lambda *_: None)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._torch, name)
-
-    def empty(self, *shape: Any, pin_memory: bool = False, **options: Any) -> Any:
-        return self._torch.empty(*shape, **options)
-
-    def zeros(self, *shape: Any, pin_memory: bool = False, **options: Any) -> Any:
-        return self._torch.zeros(*shape, **options)
-
-
-def _count_match(page: Any, ids: Any, most: int) -> int:
-    """How many tokens agree from the start (exllamav3_ext/generator/strings.cpp:65)."""
-    most = min(most, page.numel(), ids.shape[1])
-    differ = (page[0, :most] != ids[0, :most]).nonzero()
-    return int(differ[0]) if len(differ) else most
-
-
-def _stage_decode(
-    arena: Any,
-    width: int,
-    tables: Sequence[Any],
-    positions: Sequence[int],
-    _rope: Sequence[int],
-    batch_ids: Any,
-    ids: Sequence[Any],
-    pages: Sequence[Any],
-    offsets: Sequence[int],
-) -> None:
-    """Lay out block tables and lengths, note each row's token in its page (exllamav3_ext/generator/staging.cpp:17)."""
-    rows = len(tables)
-    arena.zero_()
-    for row, (table, position) in enumerate(zip(tables, positions, strict=True)):
-        used = min(table.numel(), width)
-        arena[row * width : row * width + used] = table[0, :used]
-        arena[rows * width + row] = position
-    for row, (tokens, page, offset) in enumerate(zip(ids, pages, offsets, strict=True)):
-        batch_ids[row, 0] = page[0, offset] = tokens[0, positions[row]]

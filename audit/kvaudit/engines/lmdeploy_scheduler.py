@@ -7,9 +7,7 @@ before it has the output of the one before; it is stopped after each send, and t
 
 from __future__ import annotations
 
-import importlib
 import itertools
-import logging
 from collections import deque
 from collections.abc import Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,9 +15,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
-from kvaudit.engines.adapting import OutOfBlocks, need, version_of
-from kvaudit.engines.lite import Engine, Loaded, install
+from kvaudit.engines.adapting import OutOfBlocks, tried_scheduler, version_of
+from kvaudit.engines.lite import Engine, install
 from kvaudit.engines.lmdeploy import SCHEDULER_RECIPE, free_of, held_of, nodes_of
+from kvaudit.engines.lmdeploy_api import Api, probe
 
 _RESERVED = 1
 """Blocks at the start that the engine keeps for dummy inputs (engine/config_builder.py:92)."""
@@ -41,7 +40,7 @@ class Scheduler:
         "ttft_short_turns": (1, 3),
         "reads_a_second": (1, 8, 1000),
     }
-    _api: ClassVar[_Api]
+    _api: ClassVar[Api]
 
     def __init__(
         self,
@@ -49,14 +48,15 @@ class Scheduler:
         block_size: int,
         enable_prefix_cache: bool = True,
         *,
-        max_batch_size: int = 8,
-        max_prefill_token_num: int = 64,
-        prefill_interval: int | Literal["block size"] = 1,
+        max_batch_size: int = 256,
+        max_prefill_token_num: int = 8192,
+        prefill_interval: int | Literal["block size"] = "block size",
         ttft_policy: str = "size",
         ttft_short_turns: int = 3,
         reads_a_second: int = 1,
     ) -> None:
-        """prefill_interval: also how many tokens are preallocated; more than a block is drawn by no run (O2, docs).
+        """prefill_interval: also how many tokens are preallocated; 16 by default, a quarter of a block. More than a block
+        breaks O2 at once (docs/trophies.md), so that no run draws it.
 
         reads_a_second: how often the clock is read before it moves on; blocks used in the same second tie.
         """
@@ -287,81 +287,10 @@ class _Request:
     most: int
 
 
-@dataclass(frozen=True)
-class _Api:
-    numpy: Any
-    torch: Any
-    envs: Any
-    engine: Any
-    response: Any
-    engine_loop: Any
-    loop_config: Any
-    inputs_maker: Any
-    inputs_config: Any
-    engine_strategy: Any
-    scheduler: Any
-    scheduler_config: Any
-    cache_config: Any
-    meta: Any
-    sampling: Any
-    status: Any
-    strategy: Any
-    clocked: tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
-
-    def new_clocks(self, reads_a_second: int) -> None:
-        """Requests arrive one after the other; blocks know in which second they were used (paging/trie: int64)."""
-        blocks, prefill, sequence = self.clocked
-        arrivals, uses = itertools.count(1), itertools.count(reads_a_second)
-        blocks["time"] = SimpleNamespace(perf_counter=lambda: next(uses) // reads_a_second)
-        prefill["time"] = sequence["time"] = SimpleNamespace(perf_counter=lambda: next(arrivals))
-
-
 def load(root: Path | None) -> Engine:
     """Load LMDeploy's engine loop from `root`, or the installed one if None. Raises `LoadError`."""
     loaded = install(SCHEDULER_RECIPE, root)
-    manager = type("Scheduler", (Scheduler,), {"_api": _probe(loaded), "__module__": __name__})
-    notes = (
-        "replaced: the executor (by the auditor), the clocks (by counters), the sleeps of the main loop",
-        "block 0 is kept by the engine for dummy inputs: it is left out, and the others are renumbered from 0",
-    )
+    manager = type("Scheduler", (Scheduler,), {"_api": probe(loaded), "__module__": __name__})
+    tried_scheduler("LMDeploy", manager)
+    notes = ("replaced: the executor (by the auditor), the clocks (by counters), the sleeps of the main loop",)
     return Engine("lmdeploy", version_of("lmdeploy", root, loaded), manager, loaded.stubs, "lmdeploy-engine", notes)
-
-
-def _probe(loaded: Loaded) -> _Api:
-    torch = importlib.import_module("torch")
-    quiet = logging.getLogger("kvaudit.lmdeploy")
-    quiet.setLevel(logging.CRITICAL)
-    importlib.import_module("lmdeploy.utils").get_logger = lambda *_: quiet  # type: ignore[attr-defined]
-    pytorch = "lmdeploy.pytorch"
-    config = loaded.module(f"{pytorch}.config")
-    messages = loaded.module(f"{pytorch}.messages")
-    engine = loaded.module(f"{pytorch}.engine.engine")
-    loop = loaded.module(f"{pytorch}.engine.engine_loop")
-    maker = loaded.module(f"{pytorch}.engine.inputs_maker")
-    sequence = loaded.module(f"{pytorch}.strategies.ar.sequence")
-    prefill = loaded.module(f"{pytorch}.paging.prefill_scheduler")
-    lifecycle = loaded.module(f"{pytorch}.paging.block_trie.kv_lifecycle")
-    blocks = loaded.module(f"{pytorch}.paging.block_manager.base_block_manager")
-    serials = itertools.count()
-    # A tie in time is decided by id(): by an address, and so differently in every run. Here the older node goes first.
-    vars(lifecycle)["id"] = lambda node: node.__dict__.setdefault("serial", next(serials))
-    return _Api(
-        numpy=importlib.import_module("numpy"),
-        torch=torch,
-        envs=loaded.module(f"{pytorch}.envs"),
-        engine=need(engine, "Engine"),
-        response=need(loaded.module(f"{pytorch}.engine.request"), "Response"),
-        engine_loop=need(loop, "EngineLoop"),
-        loop_config=need(loop, "EngineLoopConfig"),
-        inputs_maker=need(maker, "InputsMakerAsync"),
-        inputs_config=need(maker, "InputsMakerConfig"),
-        engine_strategy=need(loaded.module(f"{pytorch}.strategies.ar.engine"), "AREngineStrategy"),
-        scheduler=need(loaded.module(f"{pytorch}.paging.scheduler"), "Scheduler"),
-        scheduler_config=need(config, "SchedulerConfig"),
-        cache_config=need(config, "CacheConfig"),
-        meta=need(messages, "SequenceMeta"),
-        sampling=need(messages, "SamplingParam"),
-        status=need(messages, "MessageStatus"),
-        strategy=need(sequence, "ARSequenceStrategy"),
-        clocked=(vars(blocks), vars(prefill), vars(sequence)),
-    )
