@@ -148,6 +148,11 @@ def test_whoever_is_preempted_begins_anew() -> None:
     assert broken(*begun, (Step(1), did(preempted=["a"])), (Step(1), did([item("a", 3, 4, 0, 3)]))) == ["K1"]
 
 
+def test_whoever_is_preempted_may_keep_its_blocks_even_with_the_cache_off() -> None:
+    begun: list[Said] = [(A, None), (Step(1), did([item("a", 0, 3, 0, 1)])), (Step(1), did(preempted=["a"]))]
+    assert not broken(*begun, (Step(1), did([item("a", 2, 4, 0, 1)])), pool=Pool(6, 2, enable_prefix_cache=False))
+
+
 def test_nobody_counts_on_the_blocks_of_the_preempted_or_the_cancelled() -> None:
     other: Said = (Submit("c", (1, 2, 3), 1), None)
     begun: list[Said] = [(A, None), (Step(1), did([item("a", 0, 3, 0, 1)])), other]

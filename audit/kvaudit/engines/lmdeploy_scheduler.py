@@ -55,8 +55,8 @@ class Scheduler:
         ttft_short_turns: int = 3,
         reads_a_second: int = 1,
     ) -> None:
-        """prefill_interval: also how many tokens are preallocated; 16 by default, a quarter of a block. More than a block
-        breaks O2 at once (docs/trophies.md), so that no run draws it.
+        """prefill_interval: also how many tokens are preallocated: 16 of the engine's own, a quarter of a block. More
+        than a block breaks O2 at once (docs/trophies.md), so that no run draws it.
 
         reads_a_second: how often the clock is read before it moves on; blocks used in the same second tie.
         """

@@ -87,11 +87,14 @@ class Passes:
         return not strange and len(table) >= due
 
     def _begins_right(self, item: Computed, request: Request) -> bool:
-        """It may go on beyond where it ended: what is between was cached meanwhile, and is read in this pass."""
+        """It may go on beyond where it ended: what is between was cached meanwhile, and is read in this pass.
+
+        Who was preempted may have kept its blocks, since nobody needed them, even with the cache off.
+        """
         if request.end is None:
             tokens = tuple(request.tokens)
             self.begun.append(Begun(item.seq, item.start, tokens, request.was_preempted))
-            if item.start and not self._pool.enable_prefix_cache:
+            if item.start and not self._pool.enable_prefix_cache and not request.was_preempted:
                 what = f"{item.seq!r} starts with {words.count(item.start, 'token')} cached, and the cache is off"
                 self._break("O9", what, *item.table)
         elif item.start < request.end or (item.start > request.end and not self._pool.enable_prefix_cache):
