@@ -85,8 +85,9 @@ class ProcessTarget:
         self.version = one_line(started.version)
         self.level: LevelName = self._level_of(started, level)
         self.profile = started.profile or DEFAULT_PROFILES[self.level]
+        given = {} if started.settings is msgspec.UNSET else started.settings
         self.settings: Mapping[str, tuple[Setting, ...]] = {
-            name: tuple(values) for name, values in started.settings.items() if values
+            name: tuple(values) for name, values in given.items() if values
         }
         self.stubs = tuple(map(one_line, started.stubs))
         self.notes = tuple(map(one_line, started.notes))

@@ -257,7 +257,7 @@ class Started(_Message, frozen=True):
     profile: str = ""
     stubs: list[str] = []
     notes: list[str] = []
-    settings: dict[str, list[Setting]] = {}
+    settings: dict[str, list[Setting]] | msgspec.UnsetType = msgspec.UNSET
     protocol: int = VERSION
 
 

@@ -58,7 +58,7 @@ def main() -> None:
         profile=target.profile,
         stubs=list(target.stubs),
         notes=list(target.notes),
-        settings={name: list(values) for name, values in target.settings.items()},
+        settings={name: list(values) for name, values in target.settings.items()} or msgspec.UNSET,
     )
     _send(answers, started)
     for line in sys.stdin.buffer:
