@@ -18,7 +18,7 @@ def test_the_scheduler_of_vllm_is_clean() -> None:
     report = audited(VLLM, level=SCHEDULER)
     assert is_clean(report)
     assert (report.header.level, report.header.profile) == (SCHEDULER, "vllm-scheduler")
-    assert {"async_scheduling", "watermark", "policy"} <= set(report.header.settings)
+    assert {"async_scheduling", "watermark", "policy"} <= set(report.header.drawn)
 
 
 def with_bug(folder: Path, file: str, old: str, new: str) -> Report:
