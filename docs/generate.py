@@ -49,8 +49,9 @@ it on every manager that follows the specification. Witnesses are played first, 
 _SCHEDULER_GOALS = """\
 ## Scheduler level
 
-Those of [schedulers](scheduling.md), from [`kvaudit.scheduling.goals`](../audit/kvaudit/scheduling/goals.py). A witness is played under the
-scheduler's defaults, and where that does not meet its goal also with each setting at its tightest value.
+Those of [schedulers](scheduling.md), from [`kvaudit.scheduling.goals`](../audit/kvaudit/scheduling/goals.py). A witness
+is played under the scheduler's defaults, and where that does not meet its goal also with each setting at its tightest
+value.
 """
 
 _ASSURANCE = """\

@@ -42,7 +42,7 @@ class Played(msgspec.Struct, Generic[Op, J], frozen=True):
 
 
 class Execution(Generic[Op, J]):
-    """Applies operations one by one. After a breach (see `breaches`) nothing more can be applied."""
+    """Applies operations one by one. After a breach (see `breaches`), excused or not, nothing more can be applied."""
 
     def __init__(self, target: Target, pool: Pool) -> None:
         _open(target, pool)
@@ -56,6 +56,11 @@ class Execution(Generic[Op, J]):
     def breaches(self) -> tuple[Breach, ...]:
         """What the last operation broke."""
         return self.played[-1].judgement.breaches if self.played else ()
+
+    @property
+    def excused(self) -> tuple[Breach, ...]:
+        """What the last operation broke by design."""
+        return ()
 
     @property
     def scenario(self) -> Scenario:

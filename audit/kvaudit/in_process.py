@@ -185,8 +185,6 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         return [item if type(item) is int and LEAST <= item <= MOST else plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {printable(str(key)): plain(item) for key, item in value.items()}
     try:
         return plain(operator.index(value))
     except TypeError:

@@ -8,6 +8,7 @@ import msgspec
 
 from kvaudit import words
 from kvaudit.breach import Breach
+from kvaudit.excuses import excused_by
 from kvaudit.execution import Execution, Played
 from kvaudit.observation import comparable
 from kvaudit.oracle import Judgement, Oracle
@@ -26,7 +27,13 @@ class ManagerExecution(Execution[Mutation, Judgement]):
     def __init__(self, target: Target, pool: Pool, profile: Profile) -> None:
         super().__init__(target, pool)
         self.oracle = Oracle(pool, profile, target.capabilities)
+        self._excuses = profile.excuses
         self._asked: list[list[Operation]] = []
+
+    @property
+    def excused(self) -> tuple[Breach, ...]:
+        """What the last operation broke by design."""
+        return self.played[-1].judgement.excused if self.played else ()
 
     @property
     def live(self) -> dict[Any, tuple[int, ...]]:
@@ -34,7 +41,9 @@ class ManagerExecution(Execution[Mutation, Judgement]):
         return {seq: record.tokens for seq, record in self.oracle.ledger.sequences.items()}
 
     def is_legal(self, operation: Mutation) -> bool:
-        """Whether the caller may do this now: misuse has executions of its own."""
+        """Whether the caller may do this now: misuse has executions of its own. After an excused step nothing is."""
+        if self.excused:
+            return False
         is_live = operation.seq in self.oracle.ledger.sequences
         return not is_live and bool(operation.tokens) if isinstance(operation, Allocate) else is_live
 
@@ -47,8 +56,16 @@ class ManagerExecution(Execution[Mutation, Judgement]):
         self.hangs = is_hang(outcomes[-1])
         if judgement.breaches and not self.hangs:
             judgement = self._told_apart(operation, judgement, outcomes[-1])
+            judgement = self._excused(operation, judgement)
         self.played.append(Played(operation, judgement))
         return judgement
+
+    def _excused(self, operation: Mutation, judgement: Judgement) -> Judgement:
+        """The judgement without its breaches, if each is by design."""
+        excuses = excused_by(self._excuses, operation, judgement.breaches)
+        if not excuses:
+            return judgement
+        return msgspec.structs.replace(judgement, breaches=(), excused=judgement.breaches, excuses=excuses)
 
     def _told_apart(self, operation: Mutation, judgement: Judgement, last: Outcome) -> Judgement:
         """Is it the operation that is wrong, or do reads and careless callers change what happens (O11)?
@@ -77,7 +94,7 @@ class ManagerExecution(Execution[Mutation, Judgement]):
         whole = self.pool.num_blocks * self.pool.block_size
         frees: list[Mutation] = [Free(str(seq)) for seq in self.oracle.ledger.sequences]
         for operation in [*frees, Allocate("all", (3,) * whole), Free("all")]:
-            if self.breaches:
+            if self.breaches or self.excused:
                 return
             self.apply(operation)
 

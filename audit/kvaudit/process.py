@@ -8,8 +8,9 @@ import msgspec
 
 from kvaudit.answers import Malformed, check_outcomes, read_answer
 from kvaudit.child import Child, shown
-from kvaudit.errors import TargetError
+from kvaudit.errors import TargetError, UsageError
 from kvaudit.printable import one_line, plain
+from kvaudit.profiles import adopt, brought
 from kvaudit.protocol import (
     DEFAULT_PROFILES,
     MANAGER,
@@ -78,15 +79,16 @@ class ProcessTarget:
         self._child = Child(command, self._label)
         try:
             started = self._start(start_timeout)
+            self.level: LevelName = self._level_of(started, level)
+            self.profile = self._profile(started) or DEFAULT_PROFILES[self.level]
         except BaseException:
             self.close()
             raise
         self.name = one_line(started.name)
         self.version = one_line(started.version)
-        self.level: LevelName = self._level_of(started, level)
-        self.profile = started.profile or DEFAULT_PROFILES[self.level]
+        given = {} if started.settings is msgspec.UNSET else started.settings
         self.settings: Mapping[str, tuple[Setting, ...]] = {
-            name: tuple(values) for name, values in started.settings.items() if values
+            name: tuple(values) for name, values in given.items() if values
         }
         self.stubs = tuple(map(one_line, started.stubs))
         self.notes = tuple(map(one_line, started.notes))
@@ -111,6 +113,14 @@ class ProcessTarget:
         if lacking[level]:
             raise TargetError(f"{self._label} lacks {', '.join(lacking[level])}: nothing can be audited without")
         return level
+
+    def _profile(self, started: Started) -> str:
+        if isinstance(started.profile, str):
+            return started.profile
+        try:
+            return adopt(brought(started.profile))
+        except UsageError as error:
+            raise TargetError(f"{self._label} brings a profile of its own: {error}") from None
 
     def open(self, pool: Pool) -> Failed | None:
         """Make a fresh manager; None if that went well."""

@@ -246,18 +246,19 @@ class Stop(_Message, frozen=True):
 class Started(_Message, frozen=True):
     """Who the target is.
 
-    capabilities: the names of the methods that it offers. profile: the rules to which it wants to be held
-    (`kvaudit.profiles`); empty: the usual ones of its level. stubs: modules that were replaced. notes: what a reader of
-    the report should know. settings: of a scheduler, the values among which each is drawn.
+    capabilities: the names of the methods that it offers. profile: the rules to which it wants to be held, by name, or
+    all of them (the fields of `kvaudit.profiles.Profile`); empty: the usual ones of its level. stubs: modules that were
+    replaced. notes: what a reader of the report should know. settings: of a scheduler, the values among which each is
+    drawn.
     """
 
     name: str
     capabilities: list[str]
     version: str = ""
-    profile: str = ""
+    profile: str | dict[str, Any] = ""
     stubs: list[str] = []
     notes: list[str] = []
-    settings: dict[str, list[Setting]] = {}
+    settings: dict[str, list[Setting]] | msgspec.UnsetType = msgspec.UNSET
     protocol: int = VERSION
 
 
@@ -288,9 +289,11 @@ def schema() -> dict[str, Any]:
     (questions, answers), definitions = msgspec.json.schema_components(
         [Question, Answer], ref_template="#/$defs/{name}"
     )
-    return {
+    made = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"kvaudit protocol {VERSION}: what the auditor asks, and what the target answers",
         "$defs": {**definitions, "Question": questions, "Answer": answers},
         "anyOf": [{"$ref": "#/$defs/Question"}, {"$ref": "#/$defs/Answer"}],
     }
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(made))  # defaults as JSON has them
+    return plain

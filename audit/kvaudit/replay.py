@@ -12,7 +12,7 @@ from kvaudit.breach import gravest
 from kvaudit.execution import Execution
 from kvaudit.levels import play, unseen
 from kvaudit.profiles import Profile
-from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
+from kvaudit.report import BY_DESIGN, CONFORMS, INCONCLUSIVE, VIOLATION
 from kvaudit.scenario import Scenario
 from kvaudit.targets import Target
 from kvaudit.trace import TraceHeader, TraceLine
@@ -41,6 +41,11 @@ def replay(
         then = _when_saved(saved[id(played.operation)], step.got)
         line = f"{number:3}  {words.clipped(step.call)} -> {step.got}{expected}{then}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if execution.excused:
+        for place in execution.played[-1].judgement.excuses:
+            console.print(f"     {profile.excuses[place]}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"[bold yellow]{BY_DESIGN}[/]: the profile {profile.name} excuses it", highlight=False)
+        return CONFORMS
     shows = any(line.differs for line in lines)  # then no observe() is needed to see it again
     missing = unseen(profile, header.obligation, target.capabilities) if not execution.breaches and not shows else []
     if missing:

@@ -8,6 +8,7 @@ from kvaudit.protocol import MANAGER, LevelName, Pool, Setting
 
 HOLDS = "holds"
 VIOLATED = "violated"
+BY_DESIGN = "differs by design"
 NOT_OBSERVABLE = "not observable"
 NOT_REACHED = "not reached"
 TRUSTING = "trusting"
@@ -27,8 +28,9 @@ VERDICTS = {CONFORMS: "conforms", VIOLATION: "violated", INCONCLUSIVE: "inconclu
 class Header(msgspec.Struct, frozen=True):
     """What was audited, and how.
 
-    engine: who made the examples. workers: who ran them, if it was not one process. settings: of a scheduler, the
-    values among which each was drawn.
+    engine: who made the examples. workers: who ran them, if it was not one process. level: what was driven. settings:
+    of an engine, NAME=VALUE each. source: the checkout that it was taken from. drawn: of a scheduler, the values among
+    which each setting was drawn.
     """
 
     target: str
@@ -47,7 +49,9 @@ class Header(msgspec.Struct, frozen=True):
     engine: str = "both"
     workers: str = ""
     level: LevelName = MANAGER
-    settings: dict[str, list[Setting]] = {}
+    settings: list[str] = []
+    source: str | None = None
+    drawn: dict[str, list[Setting]] = {}
 
 
 class PoolShown(msgspec.Struct, frozen=True):
@@ -142,11 +146,12 @@ class GoalCount(msgspec.Struct, frozen=True):
     count: int
 
 
-class Report(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-report/1"):
+class Report(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-report/2"):
     """Everything that an audit found out.
 
     more: further failures of an obligation, which were not made small. cut_short: why the audit ended before its
-    budget, if it did. reasons: why it is inconclusive, if it is. known: the failures that were known before.
+    budget, if it did. reasons: why it is inconclusive, if it is. known: the failures that were known before. date: of
+    its end, as YYYY-MM-DD in UTC.
     """
 
     header: Header
@@ -160,6 +165,7 @@ class Report(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-repor
     cut_short: str
     reasons: list[str]
     exit_code: int
+    date: str
     known: list[KnownFailure] = []
 
     @property

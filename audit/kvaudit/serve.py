@@ -16,6 +16,7 @@ from kvaudit.api import encode_line
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.in_process import InProcessTarget
 from kvaudit.observation import check_types
+from kvaudit.profiles import PROFILES, SHIPPED
 from kvaudit.protocol import Failed, Observed, Open, Opened, Outcome, Question, Ran, Run, Start, Started, Stop
 from kvaudit.targets import load_in_process
 
@@ -55,10 +56,10 @@ def main() -> None:
         name=target.name,
         capabilities=sorted(target.capabilities),
         version=target.version,
-        profile=target.profile,
+        profile=target.profile if target.profile in SHIPPED else msgspec.to_builtins(PROFILES[target.profile]),
         stubs=list(target.stubs),
         notes=list(target.notes),
-        settings={name: list(values) for name, values in target.settings.items()},
+        settings={name: list(values) for name, values in target.settings.items()} or msgspec.UNSET,
     )
     _send(answers, started)
     for line in sys.stdin.buffer:

@@ -110,7 +110,7 @@ def _header(header: Header) -> RenderableType:
     row("engine", header.engine if header.engine != "both" else "")
     row("played by", header.workers)
     row("offers", ", ".join(header.capabilities))
-    row("settings", "\n".join(_values(name, values) for name, values in header.settings.items()))
+    row("drawn", "\n".join(_values(name, values) for name, values in header.drawn.items()))
     row("assumed", "\n".join(header.assumptions))
     row("by design", "\n".join(header.notes))
     row("stubbed", _stubs(header.stubs))

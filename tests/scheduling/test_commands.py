@@ -47,7 +47,7 @@ def test_a_failure_is_shown_saved_played_again_and_fixed(leaky: Path) -> None:
     assert "I4 is violated" in said.all and "submit('a'" in said.all and "cancel('a')" in said.all
     report = json.loads((leaky / "report.json").read_text())
     assert report["header"]["level"] == "scheduler"
-    assert report["header"]["settings"]["max_num_seqs"] == [1, 2, 3]
+    assert report["header"]["drawn"]["max_num_seqs"] == [1, 2, 3]
     assert "submit(" in (leaky / "pages" / "report.html").read_text()
     [trace] = leaky.glob(".kvaudit/failures/*/trace.jsonl")
     lines = list(map(json.loads, trace.read_text().splitlines()))
@@ -76,7 +76,7 @@ def test_a_program_over_the_protocol(tmp_path: Path) -> None:
     report: dict[str, Any] = json.loads((tmp_path / "report.json").read_text())
     assert said.code in (0, 3) and not report["findings"]
     assert report["header"]["profile"] == "scheduler"
-    assert report["header"]["settings"]["max_num_batched_tokens"] == [3, 2, 5, 16]
+    assert report["header"]["drawn"]["max_num_batched_tokens"] == [3, 2, 5, 16]
     assert all(goal["count"] for goal in report["goals"] if goal["id"] != "cancelled between chunks")
 
 

@@ -30,7 +30,8 @@ class Scheduler:
 
     The engine reserves block 0 as its null block: it is given one block more, and blocks are reported minus one. Like
     vLLM's front end, the adapter gives each request an id of its own, so that an id can be used again at once. The
-    longest request that the model takes is one that fills the pool: the engine does not start with fewer blocks.
+    longest request that the model takes is one that fills the pool: the engine does not start with fewer blocks
+    (`v1/core/kv_cache_planning.py:151-181`).
     """
 
     SETTINGS: ClassVar[dict[str, tuple[Any, ...]]] = {
@@ -44,8 +45,8 @@ class Scheduler:
         "scheduler_reserve_full_isl": (False, True),
         "watermark": (0.3, 0.1, 0.01),
         "prefill_schedule_interval": (2, 3),
-        "async_scheduling": (True, False),
-        "use_v2_model_runner": (True, False),
+        "async_scheduling": (False, True),
+        "use_v2_model_runner": (False, True),
     }
     _api: ClassVar[_Api]
 
@@ -198,8 +199,8 @@ class _Settings:
     scheduler_reserve_full_isl: bool = True
     watermark: float = 0.0
     prefill_schedule_interval: int = 1
-    async_scheduling: bool = False
-    use_v2_model_runner: bool = False
+    async_scheduling: bool = True
+    use_v2_model_runner: bool = True
 
     def tokens(self, max_model_len: int) -> int:
         """At least one a sequence, and without chunks a whole prompt (`SchedulerConfig.verify_max_model_len`)."""

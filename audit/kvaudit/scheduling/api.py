@@ -39,7 +39,7 @@ class SchedulerTarget(InProcessTarget):
         return _DONE
 
     def _step(self, operation: Step) -> Outcome:
-        return Returned(plain(self._manager.step(operation.token, operation.cancel)))
+        return Returned(_plain_work(self._manager.step(operation.token, operation.cancel)))
 
     def _cancel(self, operation: Cancel) -> Outcome:
         self._manager.cancel(operation.seq)
@@ -52,6 +52,15 @@ class SchedulerTarget(InProcessTarget):
             num_free_blocks=plain(free() if callable(free) else free),
             state=as_state(scheduler.observe()) if "observe" in offers else None,
         )
+
+
+def _plain_work(value: Any) -> Any:
+    """`plain`, but mappings stay mappings."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain_work(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain_work(item) for item in value]
+    return plain(value)
 
 
 def _settings(name: str, given: Any) -> dict[str, tuple[Setting, ...]]:
