@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,8 @@ from kvaudit.evidence import read_matrix
 from kvaudit.goals import GOALS, Goal
 from kvaudit.matrix import markdown
 from kvaudit.profiles import PROFILES
+from kvaudit.protocol import MANAGER, SCHEDULER, LevelName, Program
+from kvaudit.scheduling.goals import GOALS as SCHEDULER_GOALS
 from kvspec import SPEC_VERSION
 from kvspec.obligations import LEDGER, OBLIGATIONS, Obligation
 from kvspec.variants import AFFECTS
@@ -41,6 +44,14 @@ Situations that an audit has to have met before its verdict means anything: wher
 obligations that rest on it are `not reached` and the audit is inconclusive. Each has a *witness*, a program that meets
 it on every manager that follows the specification. Witnesses are played first, then varied. This page is written by
 `docs/generate.py` from [`kvaudit.goals`](../audit/kvaudit/goals.py).
+"""
+
+_SCHEDULER_GOALS = """\
+## Scheduler level
+
+Those of [schedulers](scheduling.md), from [`kvaudit.scheduling.goals`](../audit/kvaudit/scheduling/goals.py). A witness
+is played under the scheduler's defaults, and where that does not meet its goal also with each setting at its tightest
+value.
 """
 
 _ASSURANCE = """\
@@ -121,29 +132,40 @@ def _sentence(text: str) -> str:
 
 
 def goals_page() -> str:
-    """Every reach goal with its witness."""
+    """Every reach goal with its witness, level by level."""
     lines = [_GOALS.rstrip()]
     for goal in GOALS:
-        lines += ["", *_goal(goal)]
+        lines += ["", *_goal(goal, MANAGER, "##")]
+    lines += ["", _SCHEDULER_GOALS.rstrip()]
+    for goal in SCHEDULER_GOALS:
+        lines += ["", *_goal(goal, SCHEDULER, "###")]
     return "\n".join(lines) + "\n"
 
 
-def _goal(goal: Goal) -> list[str]:
+def _goal(goal: Goal, level: LevelName, heading: str) -> list[str]:
     pool = goal.witness.pool
     blocks, tokens = words.count(pool.num_blocks, "block"), words.count(pool.block_size, "token")
     off = "" if pool.enable_prefix_cache else ", prefix cache off"
-    without = [f"`{profile.name}`" for profile in PROFILES.values() if goal.id in profile.beyond]
+    profiles = [profile for profile in PROFILES.values() if profile.level == level]
+    without = [f"`{profile.name}`" for profile in profiles if goal.id in profile.beyond]
     only = f" Not asked for under {', '.join(without)}." if without else ""
     return [
-        f"## {goal.id}",
+        f"{heading} {goal.id}",
         "",
         f"{_sentence(goal.statement)} Supports {', '.join(goal.supports)}.{only}",
         "",
         "```",
         f"# {blocks} of {tokens}{off}",
-        *map(words.call, goal.witness.program),
+        *_calls(goal.witness.program),
         "```",
     ]
+
+
+def _calls(program: Program) -> Iterator[str]:
+    """A call a line; calls that follow each other are counted."""
+    for call, times in itertools.groupby(map(words.call, program)):
+        number = len(list(times))
+        yield call if number == 1 else f"{call}  # {number} times"
 
 
 def assurance_page() -> str:

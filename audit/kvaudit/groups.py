@@ -11,26 +11,28 @@ import msgspec
 
 from kvaudit.breach import SEVERITY
 from kvaudit.errors import UsageError
-from kvaudit.execution import Scenario
 from kvaudit.findings import Failure
-from kvaudit.protocol import Allocate, Mutation
+from kvaudit.programs import names_of, prompt_of
+from kvaudit.protocol import AnyMutation
+from kvaudit.scenario import Scenario
 from kvaudit.trace import TraceLine, read_lines
 
 _SHAPES_PER_OBLIGATION = 3
 _REPEATS_BEFORE_MUTED = 3
 
 
-def shape_of(program: Iterable[Mutation]) -> str:
+def shape_of(program: Iterable[AnyMutation]) -> str:
     """The program with its sequences renamed in the order in which they appear, and only the number of its tokens.
 
     Which tokens are left over when a program is made small is a matter of chance.
     """
     seqs: dict[str, str] = {}
-    return "; ".join(
-        f"{type(operation).__name__} {seqs.setdefault(operation.seq, f's{len(seqs)}')}"
-        + (f" {len(operation.tokens)}" if isinstance(operation, Allocate) else "")
-        for operation in program
-    )
+    parts: list[str] = []
+    for operation in program:
+        names = [seqs.setdefault(seq, f"s{len(seqs)}") for seq in names_of(operation)]
+        length = [str(len(prompt_of(operation)))] if prompt_of(operation) else []
+        parts.append(" ".join([type(operation).__name__, *names, *length]))
+    return "; ".join(parts)
 
 
 class Key(msgspec.Struct, frozen=True):

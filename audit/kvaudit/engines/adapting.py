@@ -100,6 +100,28 @@ def _frames(error: Exception) -> list[traceback.FrameSummary]:
     return [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
 
 
+def tried_scheduler(engine: str, scheduler: Callable[..., Any]) -> None:
+    """Serve two requests and cancel one, as `tried` does with a block manager. Raises `LoadError`."""
+    try:
+        s = scheduler(4, 2, True)
+        s.submit("a", [1, 2, 3], 2)
+        s.submit("b", [1, 2], 1)
+        finished = [seq for _ in range(12) for seq in s.step(4)["finished"]]
+        s.submit("a", [1, 2, 3], 2)
+        s.step(4)
+        s.observe()
+        s.cancel("a")
+        s.step(4)
+        if sorted(finished) != ["a", "b"] or s.num_free_blocks != 4:
+            raise LoadError(
+                f"{finished} of a and b were finished, and {s.num_free_blocks} of 4 blocks are free at rest"
+            )
+    except LoadError:
+        raise
+    except Exception as error:
+        raise LoadError(f"the API of this {engine} is not as expected: {type(error).__name__}: {error}") from error
+
+
 def definitions_of(file: Path, names: Collection[str], namespace: dict[str, Any]) -> dict[str, Any]:
     """Functions and classes of a file that cannot be imported here, compiled by themselves. Raises `LoadError`.
 
