@@ -295,14 +295,20 @@ def name_of_class(cls: type[Any]) -> str:
 
 
 def _fetched(requirement: str) -> Path:
-    from kvaudit.engines.fetch import RECIPES, cached
+    from kvaudit.engines.fetch import RECIPES, cached, lacking
 
     name, _, version = requirement.partition("==")
     if name not in RECIPES:
         raise UsageError(f"{name} is on no package index: kvaudit run {name} --source DIR audits a checkout")
     folder = cached(name, version)
     if folder is None:
-        raise UsageError(f"{requirement} has not been fetched: kvaudit fetch {requirement}")
+        raise UsageError(
+            f"{requirement} has not been fetched: kvaudit fetch {requirement} (it may have been by another version of "
+            "kvaudit, or what was fetched is damaged)"
+        )
+    missing = lacking(RECIPES[name].needs)
+    if missing:
+        raise UsageError(f"{requirement} needs {' and '.join(missing)}, too: kvaudit fetch {requirement}")
     return folder
 
 
