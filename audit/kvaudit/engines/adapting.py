@@ -6,11 +6,13 @@ import ast
 import importlib.metadata
 import inspect
 import re
+import subprocess
+import traceback
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from kvaudit.engines.lite import Loaded, LoadError, UnknownVersion
+from kvaudit.engines.lite import Loaded, LoadError, UnknownVersion, hint_of_stubs
 
 
 class OutOfBlocks(Exception):
@@ -26,7 +28,7 @@ def class_of(loaded: Loaded, module: str, name: str) -> type[Any]:
 def need(owner: Any, name: str) -> Any:
     """An attribute. Raises `UnknownVersion` if it is not there."""
     if not hasattr(owner, name):
-        raise UnknownVersion(f"{_label(owner)} has no {name}")
+        raise UnknownVersion(f"{_label(owner)} has no {name}: not a version that this adapter knows")
     return getattr(owner, name)
 
 
@@ -44,7 +46,7 @@ def offering(target: Callable[..., Any], *names: str) -> Callable[..., Any]:
     required = [p.name for p in parameters.values() if p.default is p.empty and p.kind in _NAMED]
     missing = [name for name in required if name not in names]
     if missing:
-        raise UnknownVersion(f"{_label(target)} requires {', '.join(missing)}")
+        raise UnknownVersion(f"{_label(target)} requires {', '.join(missing)}: not a version that this adapter knows")
     dropped = tuple(n for n in names if n not in parameters)
 
     def call(**values: Any) -> Any:
@@ -83,7 +85,19 @@ def tried(
     except LoadError:
         raise
     except Exception as error:
-        raise UnknownVersion(f"the API of this {engine} is not as expected: {type(error).__name__}: {error}") from error
+        what = f"{type(error).__name__}: {error} ({_where(error)})"
+        raise UnknownVersion(f"adapter and {engine} do not fit: {what}{hint_of_stubs(str(error))}") from error
+
+
+def _where(error: Exception) -> str:
+    """The line that raised, and where that is in the engine or in what it imports, the line of the adapter, too."""
+    places = [f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}" for frame in _frames(error)]
+    return ", from ".join(dict.fromkeys((places[-1], places[0])))
+
+
+def _frames(error: Exception) -> list[traceback.FrameSummary]:
+    """Those below this module."""
+    return [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
 
 
 def definitions_of(file: Path, names: Collection[str], namespace: dict[str, Any]) -> dict[str, Any]:
@@ -94,13 +108,13 @@ def definitions_of(file: Path, names: Collection[str], namespace: dict[str, Any]
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UnknownVersion(f"there is no file {file}") from None
+        raise UnknownVersion(f"there is no file {file}: not a version that this adapter knows") from None
     except OSError as error:
         raise LoadError(f"{file} cannot be read: {error.strerror}") from error
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names]
     missing = set(names) - {node.name for node in found}
     if missing:
-        raise UnknownVersion(f"{file} has no {', '.join(sorted(missing))}")
+        raise UnknownVersion(f"{file} has no {', '.join(sorted(missing))}: not a version that this adapter knows")
     module = ast.Module([*_LATE_ANNOTATIONS, *found], type_ignores=[])
     namespace["__name__"] = __name__  # by which a dataclass finds its module
     exec(compile(ast.fix_missing_locations(module), str(file), "exec"), namespace)
@@ -111,7 +125,7 @@ _LATE_ANNOTATIONS = ast.parse("from __future__ import annotations").body
 
 
 def version_of(distribution: str, root: Path | None, loaded: Loaded) -> str:
-    """The version, from what came with the files; "unknown" for a checkout that was never built."""
+    """The version, from what came with the files; of a checkout that was never built its revision, or "unknown"."""
     stem = distribution.replace("-", "_")
     for file in sorted(loaded.root.glob(f"{stem}-*.dist-info/METADATA")):
         found = re.search(r"^Version: *(\S+)", file.read_text(encoding="utf-8"), re.MULTILINE)
@@ -123,7 +137,17 @@ def version_of(distribution: str, root: Path | None, loaded: Loaded) -> str:
         found = re.search(r"^__version__[^'\"\n]*['\"]([^'\"]+)['\"]", text, re.MULTILINE)
         if found:
             return found[1]
-    return importlib.metadata.version(distribution) if root is None else "unknown"
+    return importlib.metadata.version(distribution) if root is None else _revision(root)
+
+
+def _revision(root: Path) -> str:
+    if not (root / ".git").exists():
+        return "unknown"
+    command = ("git", "-C", str(root), "rev-parse", "--short", "HEAD")
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
 
 
 def _label(owner: Any) -> str:
