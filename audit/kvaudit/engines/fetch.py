@@ -112,7 +112,7 @@ def _bring_engine(name: str, version: str, root: Path, progress: Progress | None
 def _bring_packages(needs: Sequence[str], cache: Path | None, progress: Progress | None) -> None:
     """Install what is needed for real and neither installed here nor brought before."""
     folder = packages(cache)
-    missing = [name for name in needs if importlib.util.find_spec(name) is None and not (folder / name).exists()]
+    missing = lacking(needs, cache)
     if not missing:
         return
     with _cache_errors(folder), _workshop(folder) as temporary:
@@ -125,6 +125,12 @@ def _bring_packages(needs: Sequence[str], cache: Path | None, progress: Progress
         for item in target.iterdir():
             if not (folder / item.name).exists():
                 os.rename(item, folder / item.name)
+
+
+def lacking(needs: Sequence[str], cache: Path | None = None) -> list[str]:
+    """Of these packages, those that are neither installed here nor in the folder of `packages`."""
+    folder = packages(cache)
+    return [name for name in needs if importlib.util.find_spec(name) is None and not (folder / name).exists()]
 
 
 def packages(cache: Path | None = None) -> Path:

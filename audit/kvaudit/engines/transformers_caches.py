@@ -164,12 +164,12 @@ class ManagedCache:
         """As `Scheduler._infer_request_tokens`: one token is left to compute, where all blocks are hits, too."""
         if not self._cache.use_prefix_sharing:
             return 0
-        hit = self._cache.search_prefix_match(request.request_id, request.initial_tokens)
+        hit: int = self._cache.search_prefix_match(request.request_id, request.initial_tokens)
         return min(hit, len(request.initial_tokens) - 1)
 
     def store(self, request: Any, length: int) -> bool:
         held = len(self._allocator.block_table.get(request.request_id, ()))
-        needed = -(-(request.position_offset + length) // self._size) - held
+        needed = -(-(int(request.position_offset) + length) // self._size) - held
         return needed <= 0 or self._cache.allocate_blocks(needed, request.request_id, held) is not None
 
     def computed(self, request: Any, length: int) -> None:
