@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.metadata
 import inspect
 import re
+import subprocess
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -109,7 +111,7 @@ _LATE_ANNOTATIONS = ast.parse("from __future__ import annotations").body
 
 
 def version_of(distribution: str, root: Path | None, loaded: Loaded) -> str:
-    """The version, from what came with the files; "unknown" for a checkout that was never built."""
+    """The version, from what came with the files; for a checkout that was never built its commit, or "unknown"."""
     stem = distribution.replace("-", "_")
     for file in sorted(loaded.root.glob(f"{stem}-*.dist-info/METADATA")):
         found = re.search(r"^Version: *(\S+)", file.read_text(encoding="utf-8"), re.MULTILINE)
@@ -121,7 +123,17 @@ def version_of(distribution: str, root: Path | None, loaded: Loaded) -> str:
         found = re.search(r"^__version__[^'\"\n]*['\"]([^'\"]+)['\"]", text, re.MULTILINE)
         if found:
             return found[1]
-    return importlib.metadata.version(distribution) if root is None else "unknown"
+    return importlib.metadata.version(distribution) if root is None else _revision(root) or "unknown"
+
+
+def _revision(root: Path) -> str:
+    """The commit of a git checkout, `-dirty` behind it if files were changed; empty if it is none."""
+    if not (root / ".git").exists():
+        return ""
+    describe = ("describe", "--always", "--abbrev=7", "--dirty", "--exclude=*")
+    with contextlib.suppress(OSError):
+        return subprocess.run(["git", "-C", str(root), *describe], capture_output=True, text=True).stdout.strip()
+    return ""
 
 
 def _label(owner: Any) -> str:

@@ -80,6 +80,13 @@ def fetch(name: str, version: str, *, cache: Path | None = None, progress: Progr
     return root
 
 
+def fetched(cache: Path | None = None) -> list[tuple[str, str]]:
+    """The engines that are in the cache, whole and undamaged: name and version."""
+    folders = sorted(folder for name in RECIPES for folder in (_folder(cache) / name).glob("*") if folder.is_dir())
+    versions = [(folder.parent.name, folder.name) for folder in folders if folder.name[:1].isdigit()]
+    return [(name, version) for name, version in versions if cached(name, version, cache=cache) is not None]
+
+
 def _wanted(name: str) -> list[str]:
     return [*RECIPES[name].real, *RECIPES[name].texts]
 
