@@ -16,8 +16,19 @@ from kvaudit.errors import UsageError
 from kvaudit.schemas import NAMES, schema
 from kvaudit.trace import TraceLine
 
-
-NO_NUMBERS = {"pool", "rows", "pools", "evidence", "cells", "entries", "operation", "recorded", "exchanges", "origin"}
+NO_NUMBERS = {
+    "pool",
+    "rows",
+    "pools",
+    "evidence",
+    "cells",
+    "entries",
+    "found",
+    "operation",
+    "recorded",
+    "exchanges",
+    "origin",
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +41,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     kvaudit("explore", target, *sizes, "--json", "exploration.json", cwd=folder)
     kvaudit("matrix", "report.json", "--json", "matrix.json", cwd=folder)
     kvaudit("table", "report.json", "--json", "conformance.json", cwd=folder)
+    kvaudit("diff", target, target, "--max-steps", "20", "--json", "diff.json", cwd=folder)
     kvaudit("smoke", target, "--json", "smoke.json", cwd=folder)
     [trace] = folder.glob("kept/*/trace.jsonl")
     kvaudit("check", str(trace), "--json", "check.json", cwd=folder)
@@ -37,7 +49,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     kvaudit("size", ".", "--memory", "80GiB", "--weights", "16GB", "--json", "size.json", cwd=folder)
     one = {
         name: [json.loads((folder / f"{name}.json").read_text())]
-        for name in ("report", "exploration", "matrix", "conformance", "smoke", "check", "size")
+        for name in ("report", "exploration", "matrix", "conformance", "diff", "smoke", "check", "size")
     }
     evidence = [{**one["matrix"][0]["evidence"][0], "format": "kvaudit-evidence/1"}]
     return {

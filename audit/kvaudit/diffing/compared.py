@@ -34,7 +34,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
 
 
 class Difference(NamedTuple):
-    """One difference: its kind, and what it is in words, the first target's side first."""
+    """One difference: its kind, and what it is in words; A is the first target and B the other."""
 
     kind: str
     detail: str
@@ -43,7 +43,8 @@ class Difference(NamedTuple):
 class Shown(NamedTuple):
     """What one target showed after an operation; None where it does not show it.
 
-    tables: those of the live sequences, as it gives them or as its answers told. kept: the prefixes that can be hit.
+    tables: those of the live sequences, as it gives them or as its answers told. fits: can_allocate of some length.
+    slot: of some token, counted from the block that its table has for it. kept: the prefixes that can be hit.
     """
 
     answer: Outcome
@@ -51,6 +52,7 @@ class Shown(NamedTuple):
     cached: dict[str, Any] | None
     free: Any
     fits: Any
+    slot: Any
     kept: frozenset[Tokens] | None
     block_size: int
 
@@ -58,18 +60,20 @@ class Shown(NamedTuple):
 def differences(operation: Mutation, a: Shown, b: Shown, *, strict: bool) -> Iterator[Difference]:
     """Every difference of two targets after an operation, the kinds in their order. strict: block numbers count."""
     if (one := _ended(a.answer)) != (other := _ended(b.answer)):
-        yield Difference("answer", f"{words.call(operation)}: {one}, and {other}")
+        yield Difference("answer", f"{words.call(operation)}: A {one}, B {other}")
         return  # from here on their callers have different sequences
     if a.cached != b.cached:
         yield Difference("cached", f"tokens cached: {_told(a.cached, b.cached)}")
     yield from _tables(operation, a, b, strict)
+    if a.slot != b.slot:
+        yield Difference("tables", f"slot(), counted from the block of the table: {_told(a.slot, b.slot)}")
     if a.free != b.free:
-        yield Difference("free", f"blocks free: {words.short(a.free)}, and {words.short(b.free)}")
+        yield Difference("free", f"blocks free: A {words.short(a.free)}, B {words.short(b.free)}")
     if a.fits != b.fits:
-        yield Difference("can_allocate", f"can_allocate: {words.short(a.fits)}, and {words.short(b.fits)}")
+        yield Difference("can_allocate", f"can_allocate: A {words.short(a.fits)}, B {words.short(b.fits)}")
     if a.kept is not None and b.kept is not None and a.kept != b.kept:
         only = [_prefixes(one - other) for one, other in ((a.kept, b.kept), (b.kept, a.kept))]
-        yield Difference("kept", f"can be hit in the one only: {only[0]}; in the other only: {only[1]}")
+        yield Difference("kept", f"can be hit in A only: {only[0]}; in B only: {only[1]}")
 
 
 def _ended(answer: Outcome) -> str:
@@ -78,7 +82,7 @@ def _ended(answer: Outcome) -> str:
         return "hangs"
     if isinstance(answer, Raised):
         return f"raises {answer.error}"
-    return "completed" if isinstance(answer, Returned) else "refused"
+    return "completes" if isinstance(answer, Returned) else "refuses"
 
 
 def _tables(operation: Mutation, a: Shown, b: Shown, strict: bool) -> Iterator[Difference]:
@@ -98,7 +102,7 @@ def _tables(operation: Mutation, a: Shown, b: Shown, strict: bool) -> Iterator[D
     if isinstance(operation, Append):
         first, second = (_place(operation, shown) for shown in (a, b))
         if first != second:
-            yield Difference("tables", f"the slot, counted from its block: {first}, and {second}")
+            yield Difference("tables", f"the slot, counted from its block: A {first}, B {second}")
 
 
 def _place(operation: Append, shown: Shown) -> str:
@@ -115,7 +119,7 @@ def _told(one: Any, other: Any) -> str:
     if isinstance(one, dict) and isinstance(other, dict):
         names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
         one, other = ({name: value[name] for name in names if name in value} for value in (one, other))
-    return f"{words.short(one)}, and {words.short(other)}"
+    return f"A {words.short(one)}, B {words.short(other)}"
 
 
 def _prefixes(prefixes: frozenset[Tokens]) -> str:

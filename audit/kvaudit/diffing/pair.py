@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kvaudit.diffing.compared import Contents, Difference, Shown, Tokens, differences, tables_told
 from kvaudit.errors import TargetError
@@ -17,12 +17,18 @@ from kvaudit.protocol import (
     Observe,
     Observed,
     Operation,
+    Outcome,
     Pool,
     Refused,
     Returned,
+    Scribble,
+    Slot,
     is_hang,
 )
 from kvaudit.targets import Target
+
+_SCRIBBLE = Scribble()
+"""A careless caller: it overwrites the lists that it gave and got."""
 
 
 class Step(NamedTuple):
@@ -50,7 +56,7 @@ class _Side:
 
     def play(self, operation: Mutation, reads: list[Operation], live: dict[str, Tokens]) -> Shown:
         """Play an operation. live: the tokens of the sequences before it, and of the one that it adds to."""
-        outcomes = self._target.run([operation, *reads, Observe()])
+        outcomes = self._target.run([operation, _SCRIBBLE, *reads, Observe()])
         answer, last = outcomes[0], outcomes[-1]
         if any(map(is_hang, outcomes)):
             answer = last
@@ -60,8 +66,22 @@ class _Side:
         kept = None
         if seen.state is not None and "observe" in self._target.capabilities:
             kept = self._contents.kept(seen.state, {**before, **self.tables}, live)
-        fits = outcomes[1].value if reads and isinstance(outcomes[1], Returned) else None
-        return Shown(answer, self.tables, seen.cached, seen.num_free_blocks, fits, kept, self._pool.block_size)
+        fits, slot = None, None
+        for read, outcome in zip(reads, outcomes[2:], strict=False):
+            if isinstance(read, Slot):
+                slot = self._from_its_block(read, outcome)
+            else:
+                fits = outcome.value if isinstance(outcome, Returned) else "no answer"
+        size = self._pool.block_size
+        return Shown(answer, self.tables, seen.cached, seen.num_free_blocks, fits, slot, kept, size)
+
+    def _from_its_block(self, read: Slot, outcome: Outcome) -> Any:
+        """The answer of a slot up to renaming of blocks."""
+        place, size = read.pos // self._pool.block_size, self._pool.block_size
+        table = self.tables.get(read.seq, [])
+        if not isinstance(outcome, Returned) or type(outcome.value) is not int or place >= len(table):
+            return "no slot"
+        return outcome.value - table[place] * size
 
 
 class Pair:
@@ -79,7 +99,7 @@ class Pair:
         self._kinds = kinds
         self._strict = strict
         self._sides = _Side(a, pool), _Side(b, pool)
-        self._reads = "can_allocate" in a.capabilities & b.capabilities
+        self._reads = a.capabilities & b.capabilities
 
     @property
     def scenario(self) -> Scenario:
@@ -95,7 +115,7 @@ class Pair:
     def apply(self, operation: Mutation) -> Difference | None:
         """Play one legal operation on both; the first difference of a kind that is compared."""
         tokens = {**self.live, operation.seq: _after(operation, self.live)}
-        reads: list[Operation] = [CanAllocate(self._length())] if self._reads else []
+        reads = self._reads_after(operation)
         a, b = (side.play(operation, reads, tokens) for side in self._sides)
         self.steps.append(Step(operation, a, b))
         found = list(differences(operation, a, b, strict=self._strict))
@@ -111,9 +131,16 @@ class Pair:
         frees: list[Mutation] = [Free(seq) for seq in self.live]
         return [*frees, Allocate("all", (3,) * (self.pool.num_blocks * self.pool.block_size)), Free("all")]
 
-    def _length(self) -> int:
-        """Every length in turn."""
-        return 1 + len(self.steps) % ((self.pool.num_blocks + 1) * self.pool.block_size)
+    def _reads_after(self, operation: Mutation) -> list[Operation]:
+        """`can_allocate` of every length in turn, and `slot` of a token that is there in any case."""
+        turn, reads = len(self.steps), list[Operation]()
+        if "can_allocate" in self._reads:
+            reads.append(CanAllocate(1 + turn % ((self.pool.num_blocks + 1) * self.pool.block_size)))
+        sure = [seq for seq in self.live if seq != operation.seq or type(operation) is not Free]
+        if "slot" in self._reads and sure:
+            seq = sure[turn % len(sure)]
+            reads.append(Slot(seq, turn % len(self.live[seq])))
+        return reads
 
 
 def _after(operation: Mutation, live: dict[str, Tokens]) -> Tokens:

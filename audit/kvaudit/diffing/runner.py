@@ -154,7 +154,8 @@ class Comparison(Driver):
         pair = self._pair
         if pair is not None:
             for operation in pair.give_all_back():
-                self.apply(operation)
+                if pair.is_legal(operation):
+                    self.apply(operation)
         self._pair = None
 
     def _wanted(self) -> list[str]:

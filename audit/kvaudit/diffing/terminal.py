@@ -19,7 +19,7 @@ def found_shown(found: Found, a: Side, b: Side) -> RenderableType:
     size = f"{count(found.num_blocks, 'block')} of {count(found.block_size, 'token')}"
     steps = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     steps.add_column("", style="dim", justify="right", no_wrap=True)
-    for head in ("operation", a.name, b.name):
+    for head in ("operation", f"A: {a.name}", f"B: {b.name}"):
         steps.add_column(Text(head), overflow="fold")
     for number, step in enumerate(found.steps, start=1):
         style = "bold red" if number == len(found.steps) else ""
