@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
@@ -196,7 +196,9 @@ def brought(said: Mapping[str, Any]) -> Profile:
     try:
         profile = msgspec.convert(said, Profile)
     except msgspec.ValidationError as error:
-        raise UsageError(f"it makes no sense: {error}") from None
+        choices = "; ".join(f"{name}: {' | '.join(get_args(kind))}" for name, kind in get_type_hints(Variants).items())
+        hint = f". The variants are {choices}" if "variants" in str(error) else ""
+        raise UsageError(f"it makes no sense: {error}{hint}") from None
     known = msgspec.to_builtins(profile)
     for part, fields in (("", said), ("variants", said.get("variants", {})), ("limits", said.get("limits", {}))):
         unknown = sorted(set(fields) - set(known[part] if part else known))

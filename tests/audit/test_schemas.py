@@ -17,17 +17,8 @@ from kvaudit.schemas import NAMES, schema
 from kvaudit.trace import TraceLine
 
 NO_NUMBERS = {
-    "pool",
-    "rows",
-    "pools",
-    "evidence",
-    "cells",
-    "entries",
-    "found",
-    "operation",
-    "recorded",
-    "exchanges",
-    "origin",
+    *("pool", "rows", "pools", "evidence", "cells", "entries", "found"),
+    *("operation", "recorded", "exchanges", "origin"),
 }
 
 

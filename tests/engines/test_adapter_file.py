@@ -75,7 +75,7 @@ def test_a_check_that_the_adapter_leaves_out_is_found(folder: Path) -> None:
     [
         ('"acme.server.pages", "PagePool"', '"acme.server.pages", "Pool"', "acme.server.pages has no Pool"),
         ('("acme/server/pages.py",)', '("acme/server/page.py",)', "acme.server.pages is not in src"),
-        ("pool.share(hits)", "pool.hold(hits)", "the API of this acme is not as expected"),
+        ("pool.share(hits)", "pool.hold(hits)", "adapter and acme do not fit"),
         ('take_from="one queue"', 'take_from="a queue"', "brings a profile of its own: it makes no sense"),
         ('    "acme",\n    "free', '    "vllm",\n    "free', "a profile 'vllm', and there is another of that name"),
         ("import Limits\n", "import Limits, Nothing\n", "acme.py could not be imported"),

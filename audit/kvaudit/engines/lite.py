@@ -284,7 +284,16 @@ class Loaded:
         try:
             return importlib.import_module(name)
         except Exception as error:
-            raise LoadError(f"{name} of {self.root} does not import: {type(error).__name__}: {error}") from error
+            what = f"{type(error).__name__}: {error}{hint_of_stubs(str(error))}"
+            raise LoadError(f"{name} of {self.root} does not import: {what}") from error
+
+
+def hint_of_stubs(message: str) -> str:
+    """What to look at where an error comes from a stub: those that there are. Empty where it does not look so."""
+    if "Stub" not in message and "MRO" not in message and "<stub" not in message:
+        return ""
+    names = sorted(name for name, module in sys.modules.items() if isinstance(module, _StubModule))
+    return f". Is something a stub that has to be real? Stubs: {', '.join(names)}"
 
 
 def install(recipe: Recipe, root: Path | None) -> Loaded:
