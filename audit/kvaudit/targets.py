@@ -367,8 +367,8 @@ def _fetched(requirement: str, level: LevelName | None) -> Path:
     if folder is None:
         what = f"{requirement} at scheduler level" if level == SCHEDULER else requirement
         raise UsageError(
-            f"{what} has not been fetched: kvaudit fetch {requirement} (it may have been by another version of kvaudit, or "
-            "what was fetched is damaged)"
+            f"{what} has not been fetched: kvaudit fetch {requirement} (it may have been by another version of "
+            "kvaudit, or what was fetched is damaged)"
         )
     missing = lacking(RECIPES[name].needs)
     if missing:

@@ -163,9 +163,11 @@ def version_of(distribution: str, root: Path | None, loaded: Loaded) -> str:
 
 
 def _revision(root: Path) -> str:
+    """The commit, with `-dirty` behind it if files were changed."""
     if not (root / ".git").exists():
         return "unknown"
-    command = ("git", "-C", str(root), "rev-parse", "--short", "HEAD")
+    describe = ("describe", "--always", "--abbrev=7", "--dirty", "--exclude=*")
+    command = ("git", "-C", str(root), *describe)
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):

@@ -98,6 +98,13 @@ def _wanted(recipe: Recipe) -> list[str]:
     return [*recipe.real, *recipe.texts]
 
 
+def fetched(cache: Path | None = None) -> list[tuple[str, str]]:
+    """The engines that are in the cache, whole and undamaged: name and version."""
+    folders = sorted(folder for name in RECIPES for folder in (_folder(cache) / name).glob("*") if folder.is_dir())
+    versions = [(folder.parent.name, folder.name) for folder in folders if folder.name[:1].isdigit()]
+    return [(name, version) for name, version in versions if cached(name, version, cache=cache) is not None]
+
+
 def _bring_engine(name: str, version: str, root: Path, progress: Progress | None) -> None:
     with _cache_errors(root), _workshop(root) as temporary:
         wheel = _download(f"{name}=={version}", temporary, progress)
