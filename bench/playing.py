@@ -13,7 +13,7 @@ from bench.drivers import Driver
 from bench.workloads import Workload
 
 PROMPT, APPEND, FREE, REFUSAL = "prompt", "append", "free", "refusal"
-"""What is measured: microseconds a block of a prompt, a token, a block of a freed request, a block of a refused prompt."""
+"""What is measured, in microseconds: a block of a prompt, a token, a freed block, a block of a refused prompt."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Played:
 def play(driver: Driver, workload: Workload) -> Played:
     """Play it on a new pool. Raises RuntimeError where the pool is too small for the workload."""
     prompts = [driver.prepared(tokens) for tokens in workload.prompts()]
-    longest = max(map(len, prompts)) + workload.requests + workload.live
+    longest = max(map(len, prompts)) + max(workload.live, workload.decode)
     fillers = list(workload.fillers()) if workload.full else []
     driver.pool(workload.num_blocks, workload.block_size, max([longest, *map(len, fillers)]))
     for i, tokens in enumerate(fillers):
@@ -69,6 +69,9 @@ def _played(driver: Driver, workload: Workload, prompts: list[Any]) -> Played:
         played.prompt_tokens += len(prompt)
         live.append((request, len(prompt), step))
         handles.append(request)
+        if not workload.decode:
+            played.add(APPEND, _timed(driver.step, handles, 7), len(handles))
+    for _ in range(workload.decode):
         played.add(APPEND, _timed(driver.step, handles, 7), len(handles))
     return played
 

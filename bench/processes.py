@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.contestants import Absent, Contestant
+from bench.memory import bytes_per_block
 from bench.playing import Played, play
 from bench.workloads import Workload
 
@@ -41,6 +42,14 @@ class Running:
             raise Broken(answer)
         played: Played = answer
         return played
+
+    def bytes_per_block(self) -> float:
+        """The memory of a pool that is all cached. Raises Broken."""
+        self._pipe.send(None)
+        answer = _received(self._pipe, self.contestant.name)
+        if isinstance(answer, str):
+            raise Broken(answer)
+        return float(answer)
 
     def end(self) -> None:
         self._pipe.close()
@@ -106,6 +115,6 @@ def _serve(pipe: Connection, contestant: Contestant, root: Path | None) -> None:
         except EOFError:
             return
         try:
-            pipe.send(play(driver, workload))
+            pipe.send(play(driver, workload) if workload is not None else bytes_per_block(driver))
         except Exception as error:
             pipe.send(f"{type(error).__name__}: {error}")

@@ -15,11 +15,12 @@ Tokens = list[int]
 
 @dataclass(frozen=True)
 class Workload:
-    """Requests come one after the other. With each, every live one gets one token; the oldest ends when `live` are live.
+    """Requests come one after the other. With each, every live one gets one token; of `live` ones the oldest ends.
+    With `decode`, nobody gets a token until all requests have started; then all get so many.
 
     shared: of each prompt, the tokens that all of its group begin with; groups take turns. full: the pool is filled
-    with cached content beforehand, so that every block that is taken evicts another. trace: a file of hash ids, of which
-    the first `requests` are played, each block as two tokens.
+    with cached content beforehand. trace: a file of hash ids, whose
+    first `requests` are played, each block as two tokens.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Workload:
     block_size: int = 16
     full: bool = False
     refused: bool = False
+    decode: int = 0
     trace: str = ""
 
     def prompts(self) -> Iterator[Tokens]:
@@ -62,7 +64,7 @@ MAIN = (
     Workload("a", "75 % of each prompt shared, in 20 groups", 8192, 2000, shared=768),
     Workload("b", "nothing shared", 8192, 1000),
     Workload("c", "everything shared", 8192, 1000, shared=1024),
-    Workload("d", "a full pool: every block that is taken evicts another", 8192, 1000, full=True),
+    Workload("d", "a full pool: what is taken evicts something", 8192, 1000, full=True),
     Workload("e", "prompts of 128k tokens, 75 % shared, a million blocks", 10**6, 8, 131_072, 98_304, 2, 4),
     Workload("refusals", "a pool without room: every prompt is refused", 64 * 64, 400, refused=True),
 )
@@ -75,7 +77,9 @@ LENGTHS = tuple(
     for length in (256, 1024, 4096, 16_384, 65_536, 131_072)
 )
 LIVE = tuple(
-    Workload(f"{live} live", "decoding, prompts of 256 tokens", 16 * 2 * live + 64, 2 * live + 200, 256, live=live)
+    Workload(
+        f"{live} live", "decoding", 300 * live + 300, live, 256, live=live, decode=max(32, min(4096, 65_536 // live))
+    )
     for live in (1, 8, 64, 512, 2048)
 )
 
@@ -88,7 +92,9 @@ def traces(folder: Path) -> list[Workload]:
         ("coding agents", "agentic", 16_000, 200),
     ]
     return [
-        Workload(name, "hash ids, two tokens a block", blocks, requests, live=16, block_size=2, trace=str(folder / file))
+        Workload(
+            name, "hash ids, two tokens a block", blocks, requests, live=16, block_size=2, trace=str(folder / file)
+        )
         for name, file, blocks, requests in found
         if (folder / file).exists()
     ]
