@@ -77,10 +77,8 @@ LENGTHS = tuple(
     for length in (256, 1024, 4096, 16_384, 65_536, 131_072)
 )
 LIVE = tuple(
-    Workload(
-        f"{live} live", "decoding", 300 * live + 300, live, 256, live=live, decode=max(32, min(4096, 65_536 // live))
-    )
-    for live in (1, 8, 64, 512, 2048)
+    Workload(f"{live} live", "decoding", 300 * live + 300, live, 256, live=live, decode=steps)
+    for live, steps in ((1, 4096), (8, 4096), (64, 1024), (512, 128), (2048, 32))
 )
 
 
