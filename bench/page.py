@@ -31,6 +31,9 @@ In each of the {rounds} rounds every contestant plays the workload once, one aft
 one each time. A cost is processor time; shown are the median and in brackets the extremes of the rounds. A *ratio* is
 to kvblocks in the same round: above 1 kvblocks is faster, below 1 the other one is.
 
+`./check.sh bench` fetches what can be fetched and runs it; `python -m bench --help` names the parts. nano-vllm takes
+part where `--nano-vllm` names a checkout, and recorded workloads where `--traces` names their folder.
+
 Measured on {machine}.
 
 | contestant | version | hash |
