@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bench.contestants import CONTESTANTS, Contestant
 from bench.measuring import Plan, run
-from bench.results import write
+from bench.results import merged, read, write
 from bench.terminal import show
 from bench.workloads import LENGTHS, LIVE, MAIN, POOLS, Workload, traces
 from kvaudit.terminal import progress_bar
@@ -55,7 +55,9 @@ def main(
     if write_to is not None:
         from bench.plots import write_plots
 
-        write(write_to / "performance.json", results)
+        file = write_to / "performance.json"
+        results = merged(read(file), results) if file.is_file() else results
+        write(file, results)
         write_plots(results, write_to)
 
 

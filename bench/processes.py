@@ -114,7 +114,12 @@ def _serve(pipe: Connection, contestant: Contestant, root: Path | None) -> None:
             workload = pipe.recv()
         except EOFError:
             return
+        answer: Any
         try:
-            pipe.send(play(driver, workload) if workload is not None else bytes_per_block(driver))
+            answer = play(driver, workload) if workload is not None else bytes_per_block(driver)
         except Exception as error:
-            pipe.send(f"{type(error).__name__}: {error}")
+            answer = f"{type(error).__name__}: {error}"
+        try:
+            pipe.send(answer)
+        except OSError:
+            return  # nobody waits for it any more

@@ -77,6 +77,13 @@ def read(path: Path) -> Results:
     return msgspec.json.decode(path.read_bytes(), type=Results)
 
 
+def merged(old: Results, new: Results) -> Results:
+    """The new results, and of what was not measured now the old ones: a part can be measured again by itself."""
+    parts = ("main", "pools", "lengths", "live", "traces", "bytes_per_block")
+    kept = {part: getattr(old, part) for part in parts if not getattr(new, part)}
+    return msgspec.structs.replace(new, **kept)
+
+
 def write(path: Path, results: Results) -> None:
     """Write them. Raises OSError."""
     path.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")

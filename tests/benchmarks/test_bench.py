@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bench.contestants import (
@@ -25,7 +26,7 @@ from bench.measuring import Plan, measure, run
 from bench.page import page
 from bench.playing import APPEND, FREE, PROMPT, REFUSAL, play
 from bench.processes import started
-from bench.results import Cost, Measured, Results, Spread, read, write
+from bench.results import Cost, Measured, Results, Spread, merged, read, write
 from bench.targets import TARGETS, verdicts
 from bench.workloads import LENGTHS, LIVE, MAIN, POOLS, Workload, traces
 from kvblocks import BlockManager
@@ -199,6 +200,7 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     results = results_of({PROMPT: {KVBLOCKS: 1.0, VLLM: 0.5}}, {KVBLOCKS: 100.0})
     write(tmp_path / "r.json", results)
     assert read(tmp_path / "r.json") == results
+    assert merged(results, msgspec.structs.replace(results, machine="another", pools=[])).pools == results.pools
     text = page(results)
     assert "| vLLM 0.33.0 | 0.5 (0.5-0.5) | 0.5 (0.5-0.5) |" in text
     assert "| a prompt block, from a list: times as fast as vLLM 0.33.0 | at least 4 | 0.5 | **not met** |" in text
