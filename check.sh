@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that must hold, in one command. It needs git and Python >= 3.11, and makes its own .venv.
-#   ./check.sh                  run every part, then print a table
+#   ./check.sh                  run every part but bench, then print a table
 #   ./check.sh NAME [ARGS...]   run one part: `test` and `p06` hand ARGS to pytest, `audit` to kvaudit
 #   ./check.sh --list           the parts, one a line
 # PYTHON=/path/to/python chooses the interpreter; NO_COLOR=1 turns colours off.
@@ -27,6 +27,7 @@ explore search every operation sequence of kvblocks on pools of up to 4 blocks; 
 proofs  prove kvblocks for every size, and CrossHair's contracts; --deep: are the proofs vacuous, --stability: do they depend on Z3
 audit   audit kvblocks and vLLM, or `audit TARGET [OPTIONS]`
 matrix  what supports each obligation of kvblocks: runs what has not run yet of explore, proofs and audit
+bench   kvblocks beside vLLM, SGLang and nano-vllm, or `bench PART... [OPTIONS]`; see docs/performance.md
 wheel   sdist, the wheel built from it, and that wheel in two fresh environments
 demo    kvblocks conforms, a planted bug is caught, vLLM is audited
 END
@@ -125,6 +126,12 @@ part_matrix() {
     # The mutation campaign takes more than an hour: what counts here are the results of the last one.
     step '' env PYTHONPATH=tests python -m mutation.evidence "$evidence/mutants.json"
     step matrix kvaudit matrix "$evidence"/*.json --json "$ROOT/.kvaudit/assurance.json"
+}
+
+# Side by side; an engine that cannot be fetched does not take part, and is named.
+part_bench() {
+    for engine in "$ENGINE" vllm==0.11.2 sglang==0.5.23; do kvaudit fetch "$engine"; done
+    step bench python -m bench "$@"
 }
 
 part_wheel() {
@@ -228,6 +235,7 @@ run_part() {
 run_all() {
     local passed=0 failed=0 name
     for name in $names; do
+        if [ "$name" = bench ]; then continue; fi # figures, and nothing that must hold
         if run_part "$name"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
         rows "$name" >>"$work/table"
     done

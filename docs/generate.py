@@ -88,6 +88,7 @@ def pages() -> dict[str, str]:
         "goals.md": goals_page(),
         "assurance.md": assurance_page(),
         "mutation.md": mutation_page(),
+        "performance.md": performance_page(),
         "cli.md": cli_page(),
         "engines.md": engines_page(),
     }
@@ -100,6 +101,15 @@ def mutation_page() -> str:
     from mutation.report import committed, reasons
 
     return page(committed(), reasons())
+
+
+def performance_page() -> str:
+    """The results of the last run of `python -m bench --write docs`."""
+    sys.path.append(str(Path(__file__).parents[1]))
+    from bench.page import page
+    from bench.results import read
+
+    return page(read(Path(__file__).parent / "performance.json"))
 
 
 def obligations_page() -> str:

@@ -14,6 +14,7 @@ from kvaudit.errors import UsageError
 from kvaudit.evidence import Evidence, Matrix
 from kvaudit.explore.report import Explored
 from kvaudit.report import Report
+from kvaudit.simulate.report import Simulated
 from kvaudit.sizing.report import CardSize
 from kvaudit.smoke import Smoke
 from kvaudit.trace import TraceHeader, TraceLine
@@ -29,6 +30,7 @@ FORMATS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "smoke": ("what kvaudit smoke --json writes", (Smoke,)),
     "check": ("what kvaudit check --json writes", (Checked,)),
     "size": ("what kvaudit size --json writes", (CardSize,)),
+    "simulation": ("what kvaudit simulate --json writes", (Simulated,)),
     "evidence": ("what one kind of check says of each obligation, as kvaudit matrix reads it", (Evidence,)),
     "conformance": ("what kvaudit table --json writes", (Conformance,)),
     "diff": ("what kvaudit diff --json writes", (Diff,)),

@@ -19,8 +19,8 @@ from kvaudit.diffing.findings import Party
 from kvaudit.diffing.pair import play
 from kvaudit.diffing.report import DIFFERENT, INCONCLUSIVE, SAME, Diff
 from kvaudit.diffing.runner import Comparison, Options
-from kvaudit.execution import Scenario
 from kvaudit.protocol import Allocate, Append, Free, Pool
+from kvaudit.scenario import Scenario
 from kvaudit.session import Budget
 from kvaudit.targets import TargetSpec
 from kvblocks import BlockManager

@@ -38,9 +38,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     kvaudit("check", str(trace), "--json", "check.json", cwd=folder)
     (folder / "config.json").write_text(json.dumps(LLAMA_8B))
     kvaudit("size", ".", "--memory", "80GiB", "--weights", "16GB", "--json", "size.json", cwd=folder)
+    (folder / "t.jsonl").write_text('{"tokens": [1]}')
+    kvaudit("simulate", "t.jsonl", "--blocks", "1", "--json", "simulation.json", cwd=folder)
     one = {
         name: [json.loads((folder / f"{name}.json").read_text())]
-        for name in ("report", "exploration", "matrix", "conformance", "diff", "smoke", "check", "size")
+        for name in (
+            *("report", "exploration", "matrix", "conformance", "diff", "smoke", "check", "size", "simulation"),
+        )
     }
     evidence = [{**one["matrix"][0]["evidence"][0], "format": "kvaudit-evidence/1"}]
     return {

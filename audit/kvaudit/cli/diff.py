@@ -10,6 +10,7 @@ import typer
 from kvaudit.cli.console import JsonFile, started_both
 from kvaudit.cli.options import BlackBox, Isolate, Json, MaxTime, Refusal, Settings, Timeout
 from kvaudit.errors import UsageError
+from kvaudit.protocol import MANAGER
 from kvaudit.targets import DEFAULT_TIMEOUT_S, ENGINES, TargetSpec
 from kvaudit.workload import Engine
 
@@ -67,12 +68,12 @@ def diff(
     from kvaudit.session import Budget
     from kvaudit.terminal import advance, progress_bar
 
-    if settings and not any(TargetSpec(text).engine for text in (a, b)):
-        raise UsageError(f"--set is for engines ({', '.join(ENGINES)}), and neither {a} nor {b} is one")
+    if settings and not any(TargetSpec(text).adapted for text in (a, b)):
+        raise UsageError(f"--set is for engines ({', '.join(ENGINES)}) and adapters, and neither {a} nor {b} is one")
     isolates = isolate, isolate or _are_files_apart(a, b)
     asked = zip((a, b), (source_a, source_b), isolates, (settings_a, settings_b), strict=True)
     first, second = (
-        TargetSpec(text, source, tuple(refusal), alone, black_box, timeout, (*_for(text, settings), *own))
+        TargetSpec(text, source, tuple(refusal), alone, black_box, timeout, (*_for(text, settings), *own), MANAGER)
         for text, source, alone, own in asked
     )
     if max_steps is None and max_time is None:
@@ -101,7 +102,7 @@ def diff(
 
 def _for(text: str, settings: list[str]) -> tuple[str, ...]:
     """What --set says to both is for those that are engines."""
-    return tuple(settings) if TargetSpec(text).engine is not None else ()
+    return tuple(settings) if TargetSpec(text).adapted else ()
 
 
 def _are_files_apart(a: str, b: str) -> bool:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from kvaudit.diffing.compared import Contents, Difference, Shown, Tokens, differences, tables_told
 from kvaudit.errors import TargetError
-from kvaudit.execution import Scenario
 from kvaudit.protocol import (
     Allocate,
     Append,
@@ -25,6 +24,7 @@ from kvaudit.protocol import (
     Slot,
     is_hang,
 )
+from kvaudit.scenario import Scenario
 from kvaudit.targets import Target
 
 _SCRIBBLE = Scribble()
@@ -166,6 +166,7 @@ def play(
     """Play a program on both up to the first difference; what is not legal where it stands is left out."""
     pair = Pair(a, b, scenario.pool, kinds, strict=strict)
     for operation in scenario.program:
+        assert isinstance(operation, Mutation)  # both are block managers
         difference = pair.apply(operation) if pair.is_legal(operation) else None
         if difference is not None:
             return pair, difference

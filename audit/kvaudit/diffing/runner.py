@@ -18,13 +18,13 @@ from kvaudit.diffing.findings import Party, kept
 from kvaudit.diffing.pair import Pair, play
 from kvaudit.diffing.report import DIFFERENT, INCONCLUSIVE, SAME, Diff, Found
 from kvaudit.diffing.situations import Situations
-from kvaudit.execution import Scenario
 from kvaudit.goals import GOALS
 from kvaudit.groups import Groups, Key, shape_of
 from kvaudit.interrupt import Interrupt
 from kvaudit.protocol import Mutation, Pool, Refused
 from kvaudit.report import Progress
 from kvaudit.runner import INTERRUPTED
+from kvaudit.scenario import Scenario
 from kvaudit.session import Budget, BudgetSpent, CutShort
 from kvaudit.shrink import shrink
 from kvaudit.targets import profile_named
@@ -111,6 +111,7 @@ class Comparison(Driver):
                 try:
                     self.begin(pool)
                     for operation in program:
+                        assert isinstance(operation, Mutation)
                         if self._pair is not None and self._pair.is_legal(operation):
                             self.apply(operation)
                     self.end()
