@@ -22,9 +22,17 @@ from kvaudit.engines import fetch as module
 from kvaudit.engines import pip
 from kvaudit.engines.fetch import cached, fetch
 from kvaudit.engines.pip import FetchError
+from kvaudit.errors import UsageError
+from kvaudit.protocol import SCHEDULER
+from kvaudit.targets import TargetSpec
 
 KEPT = {"vllm/envs.py": b"A = 1\n", "vllm/v1/core/block_pool.py": b"B = 2\n", "vllm/v1/request.py": b"C = 3\n"}
-LEFT = {"vllm/__init__.py": b"raise RuntimeError\n", "vllm/v1/core/sched/scheduler.py": b"\n", "vllm/_C.abi3.so": b"\0"}
+KEPT["vllm/v1/core/sched/scheduler.py"] = b"D = 4\n"
+LEFT = {
+    "vllm/__init__.py": b"raise RuntimeError\n",
+    "vllm/v1/worker/gpu_model_runner.py": b"\n",
+    "vllm/_C.abi3.so": b"\0",
+}
 
 
 def make_wheel(folder: Path, version: str, tag: str = "py3-none-any", spoil: str = "") -> Path:
@@ -100,6 +108,22 @@ def test_what_another_adapter_has_fetched_is_fetched_again(wheels: Path, monkeyp
     monkeypatch.setitem(module.RECIPES, "vllm", recipe)
     assert cached("vllm", "7.0.1") is None
     assert (fetch("vllm", "7.0.1") / "vllm/__init__.py").is_file()
+
+
+def test_what_was_fetched_for_block_managers_alone_still_serves_them(
+    wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(wheels, "9.9.9")
+    with monkeypatch.context() as before:
+        before.setattr(module, "SCHEDULER_FILES", {})
+        root = fetch("vllm", "9.9.9")
+        assert not (root / "vllm/v1/core/sched").exists()
+    assert cached("vllm", "9.9.9") == root
+    assert cached("vllm", "9.9.9", level=SCHEDULER) is None
+    with pytest.raises(UsageError, match=r"vllm==9.9.9 at scheduler level has not been fetched: kvaudit fetch"):
+        TargetSpec("vllm==9.9.9", level=SCHEDULER).start()
+    assert fetch("vllm", "9.9.9") == cached("vllm", "9.9.9", level=SCHEDULER) == root
+    assert (root / "vllm/v1/core/sched/scheduler.py").is_file()
 
 
 def test_what_an_engine_needs_for_real_is_brought_once(
