@@ -32,6 +32,15 @@ class Limits:
         """Whether there can be such a pool."""
         return pool.block_size >= self.least_block_size and (pool.enable_prefix_cache or self.cache_switch)
 
+    def common(self, other: Limits) -> Limits:
+        """The pools and programs that both can do."""
+        return Limits(
+            max(self.least_block_size, other.least_block_size),
+            self.cache_switch and other.cache_switch,
+            min(self.most_token, other.most_token),
+            self.appends and other.appends,
+        )
+
     def nearest(self, pool: Pool) -> Pool:
         """The pool itself, or the one most like it that there can be and that holds as long a request."""
         size = max(pool.block_size, self.least_block_size)

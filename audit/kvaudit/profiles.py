@@ -147,6 +147,22 @@ TRANSFORMERS = Profile(
         "evicted in order": "all that is cached and idle is given up at once",
     },
 )
+TRANSFORMERS_5_5 = Profile(
+    "transformers-5.5",
+    "a request adopts the older copy of its content; what is cached is read off what it shows",
+    Variants(free_list="any order", cache="its own"),
+    notes=(
+        "blocks are registered when they are computed; a request swaps a duplicate for the block that was there before "
+        "(generation/continuous_batching/cache_manager.py:239-288)",
+        "of what is cached and idle, the newest is given up first (cache_manager.py:102-107)",
+        "as many blocks are asked for as the tokens need: the scheduler may ask for one more (scheduler.py:122)",
+    ),
+    beyond={
+        **dict.fromkeys(
+            ("duplicated", "original evicted", "gap in the cache", "evicted its own"), "each content is held once"
+        ),
+    },
+)
 
 LMDEPLOY = Profile(
     "lmdeploy",
@@ -252,7 +268,7 @@ EXLLAMAV3 = Profile(
     level=SCHEDULER,
 )
 
-_ENGINES = (VLLM, VLLM_ONE_QUEUE, SGLANG, TRANSFORMERS, VLLM_MLX, LMDEPLOY, NANO_VLLM, MINI_SGLANG)
+_ENGINES = (VLLM, VLLM_ONE_QUEUE, SGLANG, TRANSFORMERS, TRANSFORMERS_5_5, VLLM_MLX, LMDEPLOY, NANO_VLLM, MINI_SGLANG)
 _SCHEDULERS = (SCHEDULER_RULES, VLLM_SCHEDULER, LMDEPLOY_ENGINE, EXLLAMAV3)
 PROFILES = {profile.name: profile for profile in (SEED, STRICT, OWN_CACHE, *_ENGINES, *_SCHEDULERS)}
 """By name: those that are shipped, and what the targets of this process have brought (`adopt`)."""

@@ -273,6 +273,7 @@ def _load_engine(
     level: LevelName | None,
 ) -> InProcessTarget:
     from kvaudit.engines.fetch import packages
+    from kvaudit.engines.lite import UnknownVersion
 
     if name in ENGINES:
         adapter = importlib.import_module(f"kvaudit.engines.{name.replace('-', '_')}")
@@ -289,7 +290,8 @@ def _load_engine(
         root = Path(source) if source is not None else None
         engine = loads[wanted](root, **chosen)
     except Exception as error:
-        raise TargetError(f"{name} could not be loaded: {error}") from error
+        tried = ". docs/engines.md names the versions that were tried" if isinstance(error, UnknownVersion) else ""
+        raise TargetError(f"{name} could not be loaded: {error}{tried if name in ENGINES else ''}") from error
     return _kind_of(engine.manager, level)(
         engine.manager,
         name=engine.name,
@@ -356,7 +358,7 @@ def name_of_class(cls: type[Any]) -> str:
 
 
 def _fetched(requirement: str, level: LevelName | None) -> Path:
-    from kvaudit.engines.fetch import RECIPES, cached
+    from kvaudit.engines.fetch import RECIPES, cached, lacking
 
     name, _, version = requirement.partition("==")
     if name not in RECIPES:
@@ -364,7 +366,13 @@ def _fetched(requirement: str, level: LevelName | None) -> Path:
     folder = cached(name, version, level=level)
     if folder is None:
         what = f"{requirement} at scheduler level" if level == SCHEDULER else requirement
-        raise UsageError(f"{what} has not been fetched: kvaudit fetch {requirement}")
+        raise UsageError(
+            f"{what} has not been fetched: kvaudit fetch {requirement} (it may have been by another version of "
+            "kvaudit, or what was fetched is damaged)"
+        )
+    missing = lacking(RECIPES[name].needs)
+    if missing:
+        raise UsageError(f"{requirement} needs {' and '.join(missing)}, too: kvaudit fetch {requirement}")
     return folder
 
 
