@@ -212,6 +212,7 @@ class Scheduler:
         if delta is not None:
             self._batch = [self._batch[i] for i in delta.indice_cpu]
         if model_inputs is None:
+            assert delta is not None  # it decodes on
             spans = [(start, start + 1) for start in self._batch]
             offsets = delta.block_offsets
             self._batch = [end for _, end in spans]
