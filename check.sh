@@ -7,7 +7,11 @@
 
 CDPATH='' cd -- "$(dirname -- "$0")" || exit 2
 ROOT=$PWD
+# What the tests audit. The first row is brought at every run; the second needs torch; the third is 3 GB of wheels.
 ENGINE=vllm==0.33.0
+ENGINES="$ENGINE vllm-mlx==0.6.0"
+TORCH_ENGINES="sglang==0.5.23 transformers==5.24.0 transformers==5.5.0 lmdeploy==0.18.0"
+OLDER_ENGINES="vllm==0.28.0 vllm==0.23.0 vllm==0.18.1 vllm==0.14.1 vllm==0.11.2 vllm==0.10.2 vllm==0.9.2 vllm==0.8.5"
 OTHER_Z3=z3-solver==4.15.4
 BUG=tests/mutants/pool.py:KeepsMappingOnEviction
 unset PYTHONPATH PYTHONHOME
@@ -16,7 +20,8 @@ parts() {
     cat <<'END'
 lint    ruff check, ruff format --check, and the contracts on who may import whom
 types   mypy (strict) and pyright (standard)
-test    every test
+fetch   bring engines that the tests audit: vLLM 0.33.0 and vllm-mlx; with torch there four more; --all: all, and torch
+test    every test; those of an engine are skipped where it was not fetched
 p06     the seed's examples, line by line
 explore search every operation sequence of kvblocks on pools of up to 4 blocks; with --deep on (4,3) and (5,1) too
 proofs  prove kvblocks for every size, and CrossHair's contracts; --deep: are the proofs vacuous, --stability: do they depend on Z3
@@ -37,6 +42,35 @@ part_lint() {
 part_types() {
     step mypy mypy
     step pyright pyright --pythonpath .venv/bin/python
+}
+
+# An engine that cannot be had is no failure: it is said, and the tests of what is missing are skipped.
+part_fetch() {
+    local engines=$ENGINES engine got=0
+    case ${1:-} in
+        --all)
+            # The wheels of torch on the package index bring several GB for GPUs.
+            export PIP_EXTRA_INDEX_URL=${PIP_EXTRA_INDEX_URL-https://download.pytorch.org/whl/cpu}
+            engines="$ENGINES $TORCH_ENGINES $OLDER_ENGINES"
+            ;;
+        *) if has_torch; then engines="$ENGINES $TORCH_ENGINES"; fi ;;
+    esac
+    for engine in $engines; do
+        step -e "0 4" '' kvaudit fetch "$engine" || return
+        if [ "$status" = 4 ]; then
+            # The next would most likely fail for the same reason, after the same wait.
+            echo "fetched: $got engines; $engine could not be had, and no other was tried" >>"$work/good"
+            return
+        fi
+        got=$((got + 1))
+    done
+    echo "fetched: $got engines" >>"$work/good"
+}
+
+has_torch() {
+    python -c 'import importlib.util, sys
+from kvaudit.engines.fetch import packages
+sys.exit(importlib.util.find_spec("torch") is None and not (packages() / "torch").is_dir())'
 }
 
 # The whole suite on all processors; with ARGS as pytest has it, for --pdb and the like.
@@ -271,6 +305,7 @@ case ${1:-} in
         case " $names " in *" $1 "*) ;; *) die "there is no part '$1'; the parts are: ${names% }" ;; esac
         case $1 in lint | types | matrix | wheel | demo) [ $# = 1 ] || die "$1 takes no arguments" ;; esac
         case $* in explore | 'explore --deep' | [!e]*) ;; *) die "explore takes --deep or nothing" ;; esac
+        case $* in fetch | 'fetch --all' | [!f]*) ;; *) die "fetch takes --all or nothing" ;; esac
         case $* in proofs | 'proofs --deep' | 'proofs --stability' | [!p]* | p06*) ;; *) die "proofs takes --deep, --stability or nothing" ;; esac
         ;;
 esac

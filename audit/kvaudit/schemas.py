@@ -8,6 +8,8 @@ import msgspec
 
 from kvaudit import protocol
 from kvaudit.checked import Checked
+from kvaudit.conformance.entries import Conformance
+from kvaudit.diffing.report import Diff
 from kvaudit.errors import UsageError
 from kvaudit.evidence import Evidence, Matrix
 from kvaudit.explore.report import Explored
@@ -30,6 +32,8 @@ FORMATS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "size": ("what kvaudit size --json writes", (CardSize,)),
     "simulation": ("what kvaudit simulate --json writes", (Simulated,)),
     "evidence": ("what one kind of check says of each obligation, as kvaudit matrix reads it", (Evidence,)),
+    "conformance": ("what kvaudit table --json writes", (Conformance,)),
+    "diff": ("what kvaudit diff --json writes", (Diff,)),
     "matrix": ("what kvaudit matrix --json writes", (Matrix,)),
 }
 """Each format with what it is and the types of which a value is one. The protocol has a schema of its own."""

@@ -67,6 +67,8 @@ def simulate(
     refusal: Refusal = [],  # noqa: B006 (typer copies it)
 ) -> None:
     """Play a recorded workload on pools of several sizes: hit rate, evictions, and requests that wait."""
+    from kvaudit.api import ApiTarget
+    from kvaudit.protocol import MANAGER
     from kvaudit.simulate import plot as plots
     from kvaudit.simulate.simulation import Model, Simulation, pool_sizes
     from kvaudit.simulate.terminal import show
@@ -83,7 +85,8 @@ def simulate(
         console = PipedConsole(stderr=file.is_stdout)
         workload = read_workload(trace, block_size)
         sizes = pool_sizes(blocks, workload)
-        manager = load_in_process(target, refusals=frozenset(refusal))
+        manager = load_in_process(target, refusals=frozenset(refusal), level=MANAGER)
+        assert isinstance(manager, ApiTarget)
         simulation = Simulation(str(trace), workload, manager, Model(concurrency or 64, tokens_per_second))
         complete = _run(simulation, sizes, console)
         result = simulation.result(complete=complete)
