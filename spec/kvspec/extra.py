@@ -1,0 +1,81 @@
+"""What KV depends on beside the tokens: a cache salt, a LoRA adapter, images.
+
+Equal tokens after equal tokens are not yet equal KV. An adapter changes every K and V; the tokens of an image are
+placeholders, all the same number, and what is computed for them is the image. A salt changes nothing that is computed:
+it keeps apart those who are not to learn from the cache what others have asked.
+
+Each kind is a type of its own, and equal are only values of one type: a LoRA that is named like a salt is no salt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Salt:
+    """Who may share: only sequences of equal salt do."""
+
+    value: str
+
+    def __str__(self) -> str:
+        return f"salt {self.value!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lora:
+    """The adapter under which the sequence runs. Weights that are loaded anew under an old id are another version."""
+
+    id: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"LoRA {self.id!r} {self.version!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image in place of the tokens start .. start + length - 1; any other input that is embedded likewise.
+
+    content_hash: a digest of what the model is given for it, which it stands for. Equal hashes have equal lengths.
+    """
+
+    content_hash: bytes
+    start: int
+    length: int
+
+    @property
+    def end(self) -> int:
+        """The first token after it."""
+        return self.start + self.length
+
+    def __str__(self) -> str:
+        return f"image {self.content_hash.hex()[:16]} at {self.start}"
+
+
+Item = Salt | Lora | Image
+Extra = tuple[Item, ...]
+"""The salt, then the LoRA, then the images in the order of their places: what says the same is equal."""
+
+
+def extra_of(salt: str | None = None, lora: Lora | None = None, images: Iterable[Image] = ()) -> Extra:
+    """All that a sequence depends on beside its tokens. The order in which images are listed says nothing."""
+    given: list[Item] = [] if salt is None else [Salt(salt)]
+    if lora is not None:
+        given.append(lora)
+    return (*given, *sorted(images, key=lambda image: image.start))
+
+
+def of_block(extra: Extra, i: int, size: int) -> Extra:
+    """What block i adds to what the blocks before it depend on. With size 1: what token i adds.
+
+    Salt and LoRA are the first block's: the identity of a later one has that of the first in it. An image is in every
+    block that holds a token of it, with its place: the same image a token later makes another prompt.
+    """
+    if not extra:
+        return ()
+    start, end = i * size, (i + 1) * size
+    return tuple(
+        item for item in extra if (item.start < end and start < item.end if isinstance(item, Image) else i == 0)
+    )
