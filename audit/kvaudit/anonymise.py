@@ -1,4 +1,4 @@
-"""Renames what a trace tells of users: token ids and the ids of sequences.
+"""Renames what a trace tells of users: token ids, the ids of sequences, salts, LoRAs and hashes of images.
 
 The new names are numbers in the order of first appearance: equal stay equal, different stay different, and the
 numbers say nothing else. So nobody goes back to the prompts who does not hold the trace itself, and the specification,
@@ -12,9 +12,10 @@ from collections.abc import Iterable
 import msgspec
 
 from kvaudit import words
-from kvaudit.protocol import Allocate, Append, Mutation
+from kvaudit.protocol import Allocate, Append, Extras, Mutation
 from kvaudit.saved_ledger import SavedLedger
 from kvaudit.trace import Answer, TraceHeader, TraceLine
+from kvspec.extra import Image, Lora
 
 _LEFT_OUT = "(left out)"
 
@@ -25,6 +26,8 @@ class Names:
     def __init__(self) -> None:
         self._tokens: dict[int, int] = {}
         self._seqs: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._hashes: dict[bytes, bytes] = {}
 
     def header(self, header: TraceHeader) -> TraceHeader:
         """The header with its ledger renamed. Take it first: its ids and tokens get the first numbers."""
@@ -47,7 +50,7 @@ class Names:
     def _operation(self, operation: Mutation) -> Mutation:
         seq = self._seq(operation.seq)
         if isinstance(operation, Allocate):
-            return Allocate(seq, self._all(operation.tokens))
+            return Allocate(seq, self._all(operation.tokens), self._extra(operation.extra))
         if isinstance(operation, Append):
             return Append(seq, self._token(operation.token))
         return msgspec.structs.replace(operation, seq=seq)
@@ -56,13 +59,31 @@ class Names:
         return msgspec.structs.replace(
             saved,
             contents=tuple(
-                msgspec.structs.replace(content, tokens=self._all(content.tokens)) for content in saved.contents
+                msgspec.structs.replace(content, tokens=self._all(content.tokens), extra=self._extra(content.extra))
+                for content in saved.contents
             ),
             sequences={
-                self._seq(seq): msgspec.structs.replace(record, tokens=self._all(record.tokens))
+                self._seq(seq): msgspec.structs.replace(
+                    record, tokens=self._all(record.tokens), extra=self._extra(record.extra)
+                )
                 for seq, record in saved.sequences.items()
             },
         )
+
+    def _extra(self, extra: Extras) -> Extras:
+        """A salt or the id of a LoRA may name a customer, the hash of an image tells who has the same one."""
+        lora = extra.lora
+        return Extras(
+            None if extra.salt is None else self._name(extra.salt),
+            None if lora is None else Lora(self._name(lora.id), self._name(lora.version)),
+            tuple(
+                Image(self._hashes.setdefault(image.content_hash, _hash(len(self._hashes))), image.start, image.length)
+                for image in extra.images
+            ),
+        )
+
+    def _name(self, name: str) -> str:
+        return self._names.setdefault(name, f"n{len(self._names)}")
 
     def _all(self, tokens: Iterable[int]) -> tuple[int, ...]:
         return tuple(map(self._token, tokens))
@@ -72,6 +93,10 @@ class Names:
 
     def _seq(self, seq: str) -> str:
         return self._seqs.setdefault(seq, f"s{len(self._seqs)}")
+
+
+def _hash(number: int) -> bytes:
+    return number.to_bytes(4, "big")
 
 
 def _without_texts(answer: Answer | None) -> Answer | None:

@@ -19,7 +19,9 @@ import msgspec
 from kvaudit.errors import TargetError
 from kvaudit.printable import printable
 from kvaudit.protocol import (
+    EXTRAS,
     HANG,
+    NOTHING,
     Allocate,
     Append,
     Call,
@@ -88,6 +90,7 @@ class ApiTarget:
                 "small class around it whose methods run them to their ends."
             )
         self.capabilities = frozenset(REQUIRED) | {method for method in OPTIONAL if hasattr(manager, method)}
+        self.capabilities |= _taken(getattr(manager, "allocate"))  # noqa: B009
         self._make = manager
         self._refusals = refusals
         self._is_refusal: dict[type[BaseException], bool] = {}
@@ -194,7 +197,10 @@ class ApiTarget:
     def _allocate(self, operation: Allocate) -> Outcome:
         tokens = list(operation.tokens)
         self._lists.append(tokens)
-        table = self._manager.allocate(operation.seq, tokens)
+        if operation.extra is NOTHING:
+            table = self._manager.allocate(operation.seq, tokens)
+        else:
+            table = self._manager.allocate(operation.seq, tokens, **operation.extra.named())
         self._live.append(operation.seq)
         if isinstance(table, list):
             self._lists.append(table)
@@ -254,6 +260,14 @@ class ApiTarget:
 
 def _is_async(method: Any) -> bool:
     return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
+
+
+def _taken(allocate: Any) -> frozenset[str]:
+    """What of EXTRAS a method has arguments for."""
+    try:
+        return frozenset(EXTRAS).intersection(inspect.signature(allocate).parameters)
+    except (TypeError, ValueError):  # of a builtin nobody knows
+        return frozenset()
 
 
 def _plain(value: Any) -> Any:

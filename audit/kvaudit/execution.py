@@ -8,12 +8,13 @@ import msgspec
 
 from kvaudit import words
 from kvaudit.breach import Breach
-from kvaudit.errors import TargetError
+from kvaudit.errors import TargetError, UsageError
 from kvaudit.observation import comparable
 from kvaudit.oracle import Judgement, Oracle
 from kvaudit.profiles import Profile
 from kvaudit.protocol import Allocate, Free, Mutation, Observe, Operation, Outcome, Pool, Program, is_hang
 from kvaudit.targets import Target
+from kvspec.extra import is_legal
 
 
 class Played(msgspec.Struct, frozen=True):
@@ -65,10 +66,18 @@ class Execution:
     def is_legal(self, operation: Mutation) -> bool:
         """Whether the caller may do this now: misuse has executions of its own."""
         is_live = operation.seq in self.oracle.ledger.sequences
-        return not is_live and bool(operation.tokens) if isinstance(operation, Allocate) else is_live
+        if isinstance(operation, Allocate):
+            tokens = operation.tokens
+            return not is_live and bool(tokens) and is_legal(operation.extra.items, len(tokens))
+        return is_live
 
     def apply(self, operation: Mutation) -> Judgement:
-        """Play one legal operation on the target and judge it."""
+        """Play one legal operation on the target and judge it.
+
+        Raises UsageError if the target cannot be told what the sequence depends on beside its tokens.
+        """
+        if isinstance(operation, Allocate):
+            check_offered(self.target, operation)
         asked = self.oracle.ask(operation)
         self._asked.append(asked)
         outcomes = self.target.run(asked)
@@ -109,6 +118,16 @@ class Execution:
             if self.breaches:
                 return
             self.apply(operation)
+
+
+def check_offered(target: Target, operation: Allocate) -> None:
+    """Raises UsageError if the sequence depends on something that the target cannot be told."""
+    missing = [name for name in operation.extra.named() if name not in target.capabilities]
+    if missing:
+        raise UsageError(
+            f"{target.name} cannot be given the {' and '.join(missing)} of {operation.seq!r}: its allocate is to take "
+            f"an argument of that name, or a program is to declare it in its capabilities"
+        )
 
 
 def play(target: Target, scenario: Scenario, profile: Profile) -> Execution:

@@ -20,7 +20,7 @@ from kvaudit.report import Finding, StepShown
 from kvaudit.repro_file import NAME, repro_file
 from kvaudit.snapshots import due_after, of_ledger, of_observed
 from kvaudit.targets import Target, TargetSpec
-from kvaudit.trace import FORMAT, Origin, TraceHeader, TraceLine, keep_trace
+from kvaudit.trace import FORMAT, Origin, TraceHeader, TraceLine, features_of, keep_trace
 from kvaudit.transcript import transcript
 from kvspec.obligations import LEDGER, OBLIGATIONS
 
@@ -65,6 +65,7 @@ def failure_of(subject: Subject, execution: Execution, origin: Origin | None, *n
         subject.profile.name,
         main,
         len(lines),
+        features=features_of(line.operation for line in lines),
         refusals=spec.refusals,
         origin=origin,
     )

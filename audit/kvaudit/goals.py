@@ -7,29 +7,41 @@ Witnesses are played first and then mutated (see `kvaudit.machine`), so that a v
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from kvaudit.execution import Scenario
 from kvaudit.profiles import Profile
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvaudit.protocol import Allocate, Append, Extras, Free, Mutation, Pool
+from kvspec.extra import Image, Lora
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A situation, the obligations whose verdicts rest on having met it, and a program that meets it."""
+    """A situation, the obligations whose verdicts rest on having met it, and a program that meets it.
+
+    needs: of EXTRAS the one that a target must take to get there.
+    """
 
     id: str
     statement: str
     supports: tuple[str, ...]
     witness: Scenario
+    needs: str = ""
 
 
 def _scenario(num_blocks: int, block_size: int, *program: Mutation, cache: bool = True) -> Scenario:
     return Scenario(Pool(num_blocks, block_size, cache), program)
 
 
-def _allocate(seq: str, *tokens: int) -> Allocate:
-    return Allocate(seq, tokens)
+def _allocate(
+    seq: str, *tokens: int, salt: str | None = None, lora: tuple[str, str] | None = None, images: tuple[Image, ...] = ()
+) -> Allocate:
+    return Allocate(seq, tokens, Extras(salt, Lora(*lora) if lora else None, images))
+
+
+_PICTURE, _ANOTHER = b"\1" * 32, b"\1" * 16 + b"\2" * 16
+"""Content hashes that begin alike: to one who cuts them short they are the same."""
 
 
 GOALS: tuple[Goal, ...] = (
@@ -327,12 +339,118 @@ GOALS: tuple[Goal, ...] = (
             3, 1, _allocate("a", 0, 1), _allocate("b", 0, 2), Free("a"), Free("b"), _allocate("c", 4, 5, 6), Free("c")
         ),
     ),
+    Goal(
+        "same salt",
+        "a prompt was hit under its own salt",
+        ("O4",),
+        _scenario(5, 1, _allocate("a", 0, 1, salt="x"), Free("a"), _allocate("b", 0, 1, salt="x")),
+        "salt",
+    ),
+    Goal(
+        "another salt",
+        "a prompt was asked for under another salt than that under which it was cached",
+        ("K1", "O4"),
+        _scenario(
+            6,
+            1,
+            _allocate("a", 0, 1, salt="x"),
+            _allocate("b", 0, 1, salt="y"),
+            _allocate("c", 0, 1),
+            Free("a"),
+            Free("b"),
+        ),
+        "salt",
+    ),
+    Goal(
+        "same LoRA",
+        "a prompt was hit under its own LoRA",
+        ("O4",),
+        _scenario(5, 1, _allocate("a", 0, 1, lora=("x", "1")), Free("a"), _allocate("b", 0, 1, lora=("x", "1"))),
+        "lora",
+    ),
+    Goal(
+        "another LoRA",
+        "a prompt was asked for under another LoRA than that under which it was cached",
+        ("K1", "O4"),
+        _scenario(
+            6, 1, _allocate("a", 0, 1, lora=("x", "1")), _allocate("b", 0, 1, lora=("y", "1")), _allocate("c", 0, 1)
+        ),
+        "lora",
+    ),
+    Goal(
+        "another LoRA version",
+        "a prompt was asked for under another version of the LoRA under which it was cached",
+        ("K1", "O4"),
+        _scenario(6, 1, _allocate("a", 0, 1, lora=("x", "1")), _allocate("b", 0, 1, lora=("x", "2")), Free("a")),
+        "lora",
+    ),
+    Goal(
+        "same image",
+        "a block with an image was hit by a prompt with the same image in the same place",
+        ("O4",),
+        _scenario(
+            6,
+            2,
+            _allocate("a", 0, 1, 1, 0, images=(Image(_PICTURE, 1, 2),)),
+            Free("a"),
+            _allocate("b", 0, 1, 1, 0, 2, images=(Image(_PICTURE, 1, 2),)),
+        ),
+        "images",
+    ),
+    Goal(
+        "another image",
+        "a prompt was asked for with another image in the place of the one with which it was cached",
+        ("K1", "O4"),
+        _scenario(
+            8,
+            2,
+            _allocate("a", 0, 1, 1, 0, images=(Image(_PICTURE, 1, 2),)),
+            _allocate("b", 0, 1, 1, 0, images=(Image(_ANOTHER, 1, 2),)),
+            Free("a"),
+            _allocate("c", 0, 1, 1, 0),
+        ),
+        "images",
+    ),
+    Goal(
+        "image elsewhere",
+        "a prompt was asked for with the same image in another place than the one with which it was cached",
+        ("K1", "O4"),
+        _scenario(
+            8,
+            4,
+            _allocate("a", 1, 1, 1, 1, 1, images=(Image(_PICTURE, 0, 2),)),
+            _allocate("b", 1, 1, 1, 1, 1, images=(Image(_PICTURE, 1, 2),)),
+        ),
+        "images",
+    ),
+    Goal(
+        "image in a block filled by append",
+        "an append filled a block in which an image lies, and the prompt was asked for with another image or none",
+        ("K1", "O8"),
+        _scenario(
+            8,
+            2,
+            _allocate("a", 0, 1, 1, images=(Image(_PICTURE, 2, 1),)),
+            Append("a", 0),
+            Free("a"),
+            _allocate("b", 0, 1, 1, 0, 0),
+            _allocate("c", 0, 1, 1, 0, 0, images=(Image(_ANOTHER, 2, 1),)),
+        ),
+        "images",
+    ),
 )
 
 
-def goals_of(profile: Profile) -> tuple[Goal, ...]:
-    """The goals that a manager under this profile can reach, with witnesses for pools that it can make."""
-    return tuple(_fitted(goal, profile) for goal in GOALS if goal.id not in profile.beyond)
+def goals_of(profile: Profile, capabilities: Collection[str]) -> tuple[Goal, ...]:
+    """The goals that a manager under this profile can reach, with witnesses for pools that it can make.
+
+    capabilities: what the target offers.
+    """
+    return tuple(
+        _fitted(goal, profile)
+        for goal in GOALS
+        if goal.id not in profile.beyond and (not goal.needs or goal.needs in capabilities)
+    )
 
 
 def _fitted(goal: Goal, profile: Profile) -> Goal:

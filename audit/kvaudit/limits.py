@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kvaudit.protocol import MAX_TOKEN, Allocate, Append, Mutation, Pool, Program
+from kvspec.extra import Image
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,9 @@ class Limits:
 def _repeated(operation: Mutation, times: int) -> Iterator[Mutation]:
     if isinstance(operation, Allocate):
         tokens = tuple(token for token in operation.tokens for _ in range(times))
-        yield msgspec.structs.replace(operation, tokens=tokens)
+        images = tuple(Image(i.content_hash, i.start * times, i.length * times) for i in operation.extra.images)
+        extra = msgspec.structs.replace(operation.extra, images=images)
+        yield msgspec.structs.replace(operation, tokens=tokens, extra=extra)
     else:
         yield from [operation] * (times if isinstance(operation, Append) else 1)
 

@@ -15,7 +15,7 @@ from kvaudit.interrupt import Interrupt
 from kvaudit.profiles import Profile
 from kvaudit.shrink import shrink
 from kvaudit.targets import Target
-from kvaudit.trace import TraceHeader, TraceLine
+from kvaudit.trace import TraceHeader, TraceLine, features_of
 from kvaudit.transcript import transcript
 
 _MAX_PLAYS = 20_000
@@ -74,7 +74,12 @@ def minimise(
         if "observe" in target.capabilities:
             told.append("with observe() a fault may be seen earlier, under another name: see --black-box")
     new = msgspec.structs.replace(
-        header, pool=small.pool, profile=profile.name, obligation=obligation, steps=len(lines)
+        header,
+        pool=small.pool,
+        profile=profile.name,
+        obligation=obligation,
+        steps=len(lines),
+        features=features_of(line.operation for line in lines),
     )
     return Small(
         new, lines, told, f"{obligation} in {words.count(len(lines), 'operation')} instead of {len(scenario.program):,}"

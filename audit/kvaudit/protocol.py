@@ -17,6 +17,8 @@ from typing import Any
 
 import msgspec
 
+from kvspec.extra import Extra, Image, Lora, Salt, extra_of
+
 VERSION = 1
 """Version of the protocol. A target that speaks another one is not started."""
 
@@ -32,6 +34,44 @@ class Pool(msgspec.Struct, frozen=True):
     enable_prefix_cache: bool = True
 
 
+class Extras(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the KV of a sequence depends on beside its tokens (`kvspec.extra`), as a caller says it."""
+
+    salt: str | None = None
+    lora: Lora | None = None
+    images: tuple[Image, ...] = ()
+
+    @classmethod
+    def of(cls, extra: Extra) -> Extras:
+        """The same, of what the specification makes of it."""
+        if not extra:
+            return NOTHING
+        salt = next((item.value for item in extra if isinstance(item, Salt)), None)
+        lora = next((item for item in extra if isinstance(item, Lora)), None)
+        return cls(salt, lora, tuple(item for item in extra if isinstance(item, Image)))
+
+    @property
+    def items(self) -> Extra:
+        """What the specification makes of it."""
+        return () if self is NOTHING else extra_of(self.salt, self.lora, self.images)
+
+    def named(self) -> dict[str, Any]:
+        """The keyword arguments of a method that takes it: plain values, and only those that say something."""
+        given: dict[str, Any] = {} if self.salt is None else {"salt": self.salt}
+        if self.lora is not None:
+            given["lora"] = (self.lora.id, self.lora.version)
+        if self.images:
+            given["images"] = [(image.content_hash, image.start, image.length) for image in self.images]
+        return given
+
+
+NOTHING = Extras()
+"""It depends on its tokens alone."""
+
+EXTRAS: tuple[str, ...] = Extras.__struct_fields__
+"""The kinds of it: a target whose `allocate` takes an argument of that name is given it."""
+
+
 # --- operations --------------------------------------------------------------------------------------------
 
 
@@ -39,11 +79,12 @@ class _Operation(msgspec.Struct, frozen=True, tag_field="op", tag=str.lower):
     pass
 
 
-class Allocate(_Operation, frozen=True):
+class Allocate(_Operation, frozen=True, omit_defaults=True):
     """Start sequence `seq` with a prompt. Returns its block table."""
 
     seq: str
     tokens: tuple[int, ...]
+    extra: Extras = NOTHING
 
 
 class Append(_Operation, frozen=True):
@@ -195,7 +236,8 @@ class Stop(_Message, frozen=True):
 class Started(_Message, frozen=True):
     """Who the target is.
 
-    capabilities: the names of the methods that it offers. profile: the rules to which it wants to be held
+    capabilities: the names of the methods that it offers, and of EXTRAS those that its allocate takes. profile: the
+    rules to which it wants to be held
     (`kvaudit.profiles`). stubs: modules that were replaced. notes: what a reader of the report should know.
     """
 

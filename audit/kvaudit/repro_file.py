@@ -79,7 +79,8 @@ def _call(operation: Mutation) -> str:
     """The operation as a call."""
     seq = _literal(operation.seq)
     if isinstance(operation, Allocate):
-        return f"allocate({seq}, {list(operation.tokens)})"
+        named = "".join(f", {name}={_literal(value)}" for name, value in operation.extra.named().items())
+        return f"allocate({seq}, {list(operation.tokens)}{named})"
     return f"append_slot({seq}, {operation.token})" if isinstance(operation, Append) else f"free({seq})"
 
 

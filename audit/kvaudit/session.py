@@ -14,7 +14,7 @@ from kvaudit.findings import Failure, Subject, failure_of
 from kvaudit.goals import goals_of
 from kvaudit.groups import Groups, key_of
 from kvaudit.interrupt import Interrupt
-from kvaudit.protocol import Mutation, Pool
+from kvaudit.protocol import EXTRAS, Mutation, Pool
 from kvaudit.shrink import MAX_PLAYS, shrink
 from kvaudit.trace import Origin
 from kvaudit.tracker import Tracker
@@ -87,12 +87,13 @@ class Session(Driver):
         on_tick: Callable[[], None] = lambda: None,
         interrupt: Interrupt | None = None,
     ) -> None:
-        self.tally = Tally(goals={goal.id: 0 for goal in goals_of(subject.profile)})
+        self.tally = Tally(goals={goal.id: 0 for goal in goals_of(subject.profile, subject.target.capabilities)})
         self.phase = ""
         self.began = time.monotonic()
         self._subject = subject
         self._budget = budget
         self.limits = subject.profile.limits
+        self.extras = frozenset(EXTRAS) & subject.target.capabilities
         self._groups = groups
         self._on_failure = on_failure
         self._on_tick = on_tick

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from kvaudit.execution import Scenario
-from kvaudit.protocol import Allocate, Append, Mutation, Pool, Program
+from kvaudit.protocol import NOTHING, Allocate, Append, Extras, Mutation, Pool, Program
 
 Breaks = Callable[[Scenario], Scenario | None]
 """Plays a scenario; the part of it up to the breach if it still breaks the same obligation, else None."""
@@ -52,6 +52,7 @@ def _size(scenario: Scenario) -> tuple[int, ...]:
         len(tokens),
         pool.num_blocks * pool.block_size,
         pool.block_size,
+        sum(len(operation.extra.items) for operation in scenario.program if isinstance(operation, Allocate)),
         sum(tokens),
         names,
     )
@@ -84,6 +85,9 @@ def _candidates(scenario: Scenario) -> Iterator[Scenario]:
                 shorter = (*program[:index], changed, *program[index + 1 :])
                 yield Scenario(scenario.pool, shorter)
                 yield from _in_smaller_pools(scenario.pool, shorter)
+            for extra in _fewer(operation.extra):
+                changed = msgspec.structs.replace(operation, extra=extra)
+                yield Scenario(scenario.pool, (*program[:index], changed, *program[index + 1 :]))
     yield from _without_a_block_of_tokens(scenario)
     if pool.num_blocks > 1:
         yield Scenario(msgspec.structs.replace(pool, num_blocks=pool.num_blocks - 1), program)
@@ -105,6 +109,17 @@ def _candidates(scenario: Scenario) -> Iterator[Scenario]:
                 yield Scenario(
                     pool, tuple(msgspec.structs.replace(op, seq=merged.get(op.seq, op.seq)) for op in program)
                 )
+
+
+def _fewer(extra: Extras) -> Iterator[Extras]:
+    """Without one of the items."""
+    if extra.items:
+        yield NOTHING
+    for name in ("salt", "lora"):
+        if getattr(extra, name) is not None:
+            yield msgspec.structs.replace(extra, **{name: None})
+    for i in range(len(extra.images)):
+        yield msgspec.structs.replace(extra, images=extra.images[:i] + extra.images[i + 1 :])
 
 
 def _in_smaller_pools(pool: Pool, program: Program) -> Iterator[Scenario]:

@@ -22,7 +22,10 @@ from kvspec.ledger import Ledger, empty_ledger
 from kvspec.obligations import OBLIGATIONS
 
 FORMAT = "kvaudit-trace/1"
-FEATURES: frozenset[str] = frozenset()
+EXTRA = "extra"
+"""The feature of a trace in which sequences depend on more than their tokens: on a salt, a LoRA, images."""
+
+FEATURES: frozenset[str] = frozenset({EXTRA})
 """What a trace may need beyond this format, by name. A reader that does not know a feature refuses the trace."""
 
 MAX_SLOTS = 2**24
@@ -125,6 +128,11 @@ _NOT_PLAIN = (
 T = TypeVar("T")
 
 
+def features_of(program: Iterable[Mutation]) -> tuple[str, ...]:
+    """The features that a trace of these operations needs."""
+    return (EXTRA,) if any(isinstance(op, Allocate) and op.extra.items for op in program) else ()
+
+
 # --- writing -----------------------------------------------------------------------------------------------
 
 
@@ -194,6 +202,7 @@ class TraceReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.line = 0
+        self._has_extra = False
         try:
             self._size = path.stat().st_size
             self._file: IO[bytes] = path.open("rb")
@@ -232,6 +241,8 @@ class TraceReader:
             if self.header.steps is not None and due > self.header.steps:
                 raise UsageError(f"{self.where}: the header promises no more than {self.header.steps} operations")
             check_line(line.operation, (line.expected, line.came), self.where)
+            if not self._has_extra and isinstance(line.operation, Allocate) and line.operation.extra.items:
+                raise UsageError(f'{self.where} has an extra, for which the header is to list "{EXTRA}" in features')
             yield line
         steps = self.line - 1
         if self.header.steps is not None and steps < self.header.steps:
@@ -273,6 +284,7 @@ class TraceReader:
         if unknown:
             needs = ", ".join(map(repr, unknown))
             raise UsageError(f"{self.where}: the trace needs {needs}, which this version does not know")
+        self._has_extra = EXTRA in header.features
         return header
 
     def _decode(self, decoder: msgspec.json.Decoder[T], text: bytes, problem: str) -> T:

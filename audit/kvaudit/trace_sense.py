@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvaudit.errors import UsageError
 from kvaudit.protocol import MAX_TOKEN, Allocate, Append, Mutation
+from kvspec.extra import is_legal
 
 if TYPE_CHECKING:
     from kvaudit.trace import Answer
@@ -21,6 +22,11 @@ def check_line(operation: Mutation, answers: Iterable[Answer | None], where: str
         tokens = operation.tokens
         if not tokens:
             raise UsageError(f"{where}: a prompt has at least one token")
+        if not is_legal(operation.extra.items, len(tokens)):
+            raise UsageError(
+                f"{where}: this is no extra of a prompt of {len(tokens)} tokens: a salt, the id and the version of a "
+                "LoRA have at least one character, images lie within the prompt and do not overlap"
+            )
     elif isinstance(operation, Append):
         tokens = (operation.token,)
     if tokens and (min(tokens) < 0 or max(tokens) > MAX_TOKEN):

@@ -44,7 +44,7 @@ def _row(name: str, profile: Profile, offered: set[str], seen: Mapping[str, str]
         return row(NOT_OBSERVABLE, f"the target offers no {missing}")
     if name == "O9" and not profile.limits.cache_switch:
         return row(NOT_OBSERVABLE, "its prefix cache cannot be switched off")
-    missed = [goal.id for goal in goals_of(profile) if name in goal.supports and not met[goal.id]]
+    missed = [goal.id for goal in goals_of(profile, offered) if name in goal.supports and not met[goal.id]]
     if missed:
         return row(NOT_REACHED, f"not met: {', '.join(missed)}")
     return row(HOLDS)

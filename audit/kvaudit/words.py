@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def call(operation: Mutation) -> str:
     """The operation as a call."""
     if isinstance(operation, Allocate):
-        return f"allocate({operation.seq!r}, {list(operation.tokens)})"
+        named = "".join(f", {name}={value!r}" for name, value in operation.extra.named().items())
+        return f"allocate({operation.seq!r}, {list(operation.tokens)}{named})"
     if isinstance(operation, Append):
         return f"append_slot({operation.seq!r}, {operation.token})"
     return f"free({operation.seq!r})"
@@ -28,7 +29,7 @@ def expected(operation: Mutation, judgement: Judgement) -> str:
     """What the specification says of it."""
     before, size = judgement.before, judgement.before.block_size
     if isinstance(operation, Allocate):
-        run = run_of_hits(before, full_chain(before, operation.tokens), len(operation.tokens))
+        run = run_of_hits(before, full_chain(before, operation.tokens, operation.extra.items), len(operation.tokens))
         total = blocks_for(len(operation.tokens), size)
         if judgement.refused:
             hits = tuple(before.hash_to_block[h] for h in run)
@@ -101,7 +102,7 @@ def _identity(h: Identity | None) -> str:
     """An identity; one that the specification knows nothing of comes from a key that was not due."""
     if h is None:
         return "no identity"
-    return short(h) if not h.extra else "a new key"
+    return short(h) if h.is_known else "a new key"
 
 
 def _block(block: int | None) -> str:

@@ -9,17 +9,20 @@ is also met with variations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
+import msgspec
+
+from kvaudit.choosing import Choices
 from kvaudit.goals import GOALS
 from kvaudit.limits import ANY_POOL, Limits
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvaudit.protocol import NOTHING, Allocate, Append, Extras, Free, Mutation, Pool
+from kvaudit.workload_extras import some_extras
 
 Engine = Literal["both", "hypothesis", "swarm"]
 """Who chooses among the rules."""
 
-T = TypeVar("T")
 Tokens = tuple[int, ...]
 
 ALPHABETS: tuple[Tokens, ...] = (
@@ -54,10 +57,11 @@ class EndExample(Exception):
 class Driver:
     """What the rules drive: one object for many examples, told of each example's begin, steps and end.
 
-    limits: the pools that it can be given.
+    limits: the pools that it can be given. extras: what a sequence may depend on beside its tokens.
     """
 
     limits: Limits = ANY_POOL
+    extras: frozenset[str] = frozenset()
 
     def begin(self, pool: Pool) -> None:
         """A fresh pool."""
@@ -72,22 +76,6 @@ class Driver:
         raise NotImplementedError
 
 
-class Choices(Protocol):
-    """Who decides what a rule leaves open."""
-
-    def number(self, most: int) -> int:
-        """An integer from 0 to `most`."""
-        ...
-
-    def one_of(self, items: Sequence[T]) -> T:
-        """One of the items, of which there is one at least."""
-        ...
-
-    def some_of(self, items: Sequence[T], most: int) -> list[T]:
-        """Up to `most` of the items, in any order, any of them more than once."""
-        ...
-
-
 class Workload:
     """One example: a pool, the prompts made so far, and the live sequences."""
 
@@ -97,9 +85,13 @@ class Workload:
         self._alphabet = ALPHABETS[0]
         self.prompts: list[Tokens] = []
         self.live: dict[str, Tokens] = {}
+        self._extras: tuple[Extras, ...] = (NOTHING,)
+        self._witnesses = [g.witness for g in GOALS if not g.needs or g.needs in driver.extras]
 
     def start(self, choices: Choices) -> None:
         """A fresh pool; and a part of a witness, its symbols on other token ids, one operation left out."""
+        if self._driver.extras:
+            self._extras = some_extras(choices, self._driver.extras)
         most = self._driver.limits.most_token
         self._alphabet = choices.one_of([row for row in ALPHABETS if max(row) <= most])
         length = choices.one_of(_WITNESS_LENGTHS)
@@ -108,7 +100,7 @@ class Workload:
             self._pool = self._driver.limits.nearest(drawn)
             self._driver.begin(self._pool)
             return
-        witness = choices.one_of(GOALS).witness
+        witness = choices.one_of(self._witnesses)
         pool, program = self._driver.limits.scaled(witness.pool, witness.program[:length])
         left_out = choices.number(_LAST_LEFT_OUT)
         self._pool = pool
@@ -133,8 +125,9 @@ class Workload:
 
     def allocate(self, choices: Choices) -> None:
         name, prompt = choices.one_of(_NAMES), choices.one_of(self.prompts)
+        tokens = prompt[: self._pool.num_blocks * self._pool.block_size + 1]
         if name not in self.live:
-            self._play(Allocate(name, prompt[: self._pool.num_blocks * self._pool.block_size + 1]))
+            self._play(Allocate(name, tokens, self._extra(choices, len(tokens))))
 
     def append(self, choices: Choices) -> None:
         if self._driver.limits.appends:
@@ -150,6 +143,15 @@ class Workload:
         self._play(Free(self._one_live(choices)))
 
     # --- what the rules share ------------------------------------------------------------------------------
+
+    def _extra(self, choices: Choices, num_tokens: int) -> Extras:
+        """One of the few of this example, so that the same one comes often; without the images that do not fit."""
+        if len(self._extras) == 1:
+            return NOTHING
+        extra = choices.one_of(self._extras)
+        if not extra.images:
+            return extra
+        return msgspec.structs.replace(extra, images=tuple(i for i in extra.images if i.end <= num_tokens))
 
     def _one_live(self, choices: Choices) -> str:
         return choices.one_of(tuple(self.live))
@@ -209,7 +211,7 @@ RULES = (
 
 def _with_symbols(operation: Mutation, alphabet: Tokens) -> Mutation:
     if isinstance(operation, Allocate):
-        return Allocate(operation.seq, tuple(alphabet[token] for token in operation.tokens))
+        return Allocate(operation.seq, tuple(alphabet[token] for token in operation.tokens), operation.extra)
     if isinstance(operation, Append):
         return Append(operation.seq, alphabet[operation.token])
     return operation

@@ -67,6 +67,19 @@ def extra_of(salt: str | None = None, lora: Lora | None = None, images: Iterable
     return (*given, *sorted(images, key=lambda image: image.start))
 
 
+def is_legal(extra: Extra, num_tokens: int) -> bool:
+    """Whether a prompt of so many tokens can depend on that: names that say something, images within it, apart."""
+    free_from = 0
+    for item in extra:
+        if isinstance(item, Image):
+            if not item.content_hash or item.start < free_from or item.length < 1 or item.end > num_tokens:
+                return False
+            free_from = item.end
+        elif not (item.value if isinstance(item, Salt) else item.id and item.version):
+            return False
+    return True
+
+
 def of_block(extra: Extra, i: int, size: int) -> Extra:
     """What block i adds to what the blocks before it depend on. With size 1: what token i adds.
 

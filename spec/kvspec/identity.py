@@ -39,6 +39,10 @@ class Identity:
         """All tokens of the prefix. O(tokens)."""
         return tuple(token for node in self.path() for token in node.tokens)
 
+    def extra_of_all(self) -> Extra:
+        """What the whole prefix depends on beside its tokens. O(blocks)."""
+        return tuple(dict.fromkeys(item for node in self.path() for item in node.extra))
+
     @property
     def is_known(self) -> bool:
         """Whether it stands for a prefix. What stands for something else has no tokens."""

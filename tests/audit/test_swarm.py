@@ -11,6 +11,7 @@ import kvaudit.machine
 import kvaudit.swarm
 from audit.auditing import audit, target_of
 from kvaudit.breach import Breach
+from kvaudit.choosing import Choices
 from kvaudit.execution import Execution
 from kvaudit.goals import GOALS
 from kvaudit.machine import run_batch
@@ -19,7 +20,7 @@ from kvaudit.protocol import Mutation, Pool
 from kvaudit.report import CONFORMS, VIOLATION
 from kvaudit.swarm import run_swarm
 from kvaudit.targets import Target
-from kvaudit.workload import RULES, Choices, Driver, Rule, Workload
+from kvaudit.workload import RULES, Driver, Rule, Workload
 from kvblocks import BlockManager
 from mutants import MUTANTS, Mutant
 from second.manager import SecondManager

@@ -215,7 +215,8 @@ class Subject:
             table = block_list(answer, ledger.num_blocks)
             if table is not None:
                 cached = manager.num_cached_tokens(op.seq)
-                return operations.allocate(ledger, op.seq, op.tokens, ReadOff(op, table, cached, self._variants))
+                policy = ReadOff(op, table, cached, self._variants)
+                return operations.allocate(ledger, op.seq, op.tokens, policy, op.extra.items)
         elif type(op) is Append and type(answer) is int and 0 <= answer < ledger.num_blocks * ledger.block_size:
             block = answer // ledger.block_size
             return operations.append_slot(ledger, op.seq, op.token, Appended(block, self._variants))
