@@ -19,6 +19,7 @@ from typing import ClassVar, NamedTuple
 
 from kvblocks.arithmetic import blocks_for, check_size, check_token, check_tokens, match_limit
 from kvblocks.errors import OutOfBlocks, PositionOutOfRange, SequenceExists, UnknownSequence
+from kvblocks.extra import Extra, check_extra, parts_of_block
 from kvblocks.hashing import HashStrategy, Key, strategy
 
 
@@ -34,6 +35,7 @@ class Observation(NamedTuple):
     tokens: dict[Hashable, tuple[int, ...]]
     hashes: dict[Hashable, tuple[Key, ...]]
     cached: dict[Hashable, int]
+    extra: dict[Hashable, Extra]
 
 
 class BlockManager:
@@ -67,18 +69,30 @@ class BlockManager:
         self._tokens: dict[Hashable, list[int]] = {}
         self._hashes: dict[Hashable, list[Key]] = {}
         self._cached: dict[Hashable, int] = {}
+        self._extra: dict[Hashable, Extra] = {}  # of the sequences that have one
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(
+        self,
+        seq_id: Hashable,
+        token_ids: Iterable[int],
+        *,
+        salt: str | None = None,
+        lora: tuple[str, str] | None = None,
+        images: Iterable[tuple[bytes, int, int]] = (),
+    ) -> list[int]:
         """Start a sequence: share the cached blocks of its prefix, take new ones for the rest.
 
         Returns its block table. The KV of the first `num_cached_tokens(seq_id)` tokens is there already;
         the caller computes the rest before the next call. O(number of tokens).
-        Raises OutOfBlocks, SequenceExists, or InvalidArgument (empty prompt, bad token id).
+        salt, lora, images: what the KV depends on beside the tokens, those appended later included; see
+        `kvblocks.extra`. Blocks are shared only where it is equal.
+        Raises OutOfBlocks, SequenceExists, or InvalidArgument (empty prompt, bad token id, bad extra).
         """
         tokens = check_tokens(token_ids)  # first: iterating may run code of the caller's
+        extra = check_extra(salt, lora, images, len(tokens))
         if seq_id in self._tables:
             raise SequenceExists(f"sequence {seq_id!r} is live: free it first")
-        hashes = self._hash_chain(tokens)
+        hashes = self._hash_chain(tokens, extra)
         hits = self._match(hashes, match_limit(len(tokens), self.block_size))
         needed = blocks_for(len(tokens), self.block_size) - len(hits)
         available = self.num_free_blocks
@@ -99,6 +113,8 @@ class BlockManager:
         self._tokens[seq_id] = tokens
         self._hashes[seq_id] = hashes
         self._cached[seq_id] = len(hits) * self.block_size
+        if extra:
+            self._extra[seq_id] = extra
         return list(table)
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
@@ -114,7 +130,7 @@ class BlockManager:
         fills_block = self.enable_prefix_cache and (pos + 1) % self.block_size == 0
         key: Key = None
         if fills_block:
-            key = self._hash(hashes, [*tokens[pos + 1 - self.block_size :], token_id])
+            key = self._hash(hashes, [*tokens[pos + 1 - self.block_size :], token_id], self._extra.get(seq_id, ()))
         if pos // self.block_size == len(table):
             table.append(self._take())  # the one thing that can refuse: nothing is written before it
         tokens.append(token_id)
@@ -132,6 +148,8 @@ class BlockManager:
         for block in reversed(self._tables[seq_id]):
             self._release(block)
         del self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id], self._cached[seq_id]
+        if seq_id in self._extra:
+            del self._extra[seq_id]
 
     def slot(self, seq_id: Hashable, pos: int) -> int:
         """Where the K/V of token `pos` is: block * block_size + offset. O(1).
@@ -175,23 +193,24 @@ class BlockManager:
             tokens={seq_id: tuple(tokens) for seq_id, tokens in self._tokens.items()},
             hashes={seq_id: tuple(hashes) for seq_id, hashes in self._hashes.items()},
             cached=dict(self._cached),
+            extra=dict(self._extra),
         )
 
     def _check_live(self, seq_id: Hashable) -> None:
         if seq_id not in self._tables:
             raise UnknownSequence(f"no live sequence {seq_id!r}")
 
-    def _hash(self, hashes: list[Key], tokens: list[int]) -> Key:
+    def _hash(self, hashes: list[Key], tokens: list[int], extra: Extra) -> Key:
         """The key of the block that follows the blocks of `hashes`. None stands before the first block."""
         parent = hashes[-1] if hashes else None
-        return self._hasher(parent, tuple(tokens), ())
+        return self._hasher(parent, tuple(tokens), parts_of_block(extra, len(hashes), self.block_size))
 
-    def _hash_chain(self, tokens: list[int]) -> list[Key]:
+    def _hash_chain(self, tokens: list[int], extra: Extra) -> list[Key]:
         """The keys of a prompt's full blocks: none for a partial last one, none with the cache off."""
         hashes: list[Key] = []
         if self.enable_prefix_cache:
             for i in range(len(tokens) // self.block_size):
-                hashes.append(self._hash(hashes, tokens[i * self.block_size : (i + 1) * self.block_size]))
+                hashes.append(self._hash(hashes, tokens[i * self.block_size : (i + 1) * self.block_size], extra))
         return hashes
 
     def _match(self, hashes: list[Key], limit: int) -> list[int]:

@@ -19,6 +19,11 @@ class Salt:
 
     value: str
 
+    @property
+    def start(self) -> int:
+        """The token from which on it counts: the first."""
+        return 0
+
     def __str__(self) -> str:
         return f"salt {self.value!r}"
 
@@ -29,6 +34,11 @@ class Lora:
 
     id: str
     version: str
+
+    @property
+    def start(self) -> int:
+        """The token from which on it counts: the first."""
+        return 0
 
     def __str__(self) -> str:
         return f"LoRA {self.id!r} {self.version!r}"
@@ -81,14 +91,9 @@ def is_legal(extra: Extra, num_tokens: int) -> bool:
 
 
 def of_block(extra: Extra, i: int, size: int) -> Extra:
-    """What block i adds to what the blocks before it depend on. With size 1: what token i adds.
+    """What begins in block i, hence what it adds to what the blocks before it depend on. With size 1: token i.
 
-    Salt and LoRA are the first block's: the identity of a later one has that of the first in it. An image is in every
-    block that holds a token of it, with its place: the same image a token later makes another prompt.
+    One rule for all kinds, since the identity of a block has those of all blocks before it in it: later blocks need
+    not say again under which salt they are, nor that an image goes on.
     """
-    if not extra:
-        return ()
-    start, end = i * size, (i + 1) * size
-    return tuple(
-        item for item in extra if (item.start < end and start < item.end if isinstance(item, Image) else i == 0)
-    )
+    return tuple(item for item in extra if i * size <= item.start < (i + 1) * size) if extra else ()

@@ -41,7 +41,7 @@ class Identity:
 
     def extra_of_all(self) -> Extra:
         """What the whole prefix depends on beside its tokens. O(blocks)."""
-        return tuple(dict.fromkeys(item for node in self.path() for item in node.extra))
+        return tuple(item for node in self.path() for item in node.extra)
 
     @property
     def is_known(self) -> bool:
@@ -49,13 +49,8 @@ class Identity:
         return bool(self.tokens)
 
     def __repr__(self) -> str:
-        words: list[str] = []
-        before: Extra = ()
-        for node in self.path():
-            words += (f"[{item}]" for item in node.extra if item not in before)  # an image goes on
-            words += map(str, node.tokens)
-            before = node.extra
-        return f"<{' '.join(words)}>"
+        words = (word for node in self.path() for word in (*(f"[{item}]" for item in node.extra), *node.tokens))
+        return f"<{' '.join(map(str, words))}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy or an unpickled node must be the interned one, or it would equal nothing.
