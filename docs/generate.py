@@ -17,7 +17,8 @@ from typer.main import get_command
 from kvaudit import words
 from kvaudit.cli.main import app
 from kvaudit.evidence import read_matrix
-from kvaudit.goals import GOALS, Goal
+from kvaudit.goal import Goal
+from kvaudit.goals import GOALS
 from kvaudit.matrix import markdown
 from kvaudit.profiles import PROFILES
 from kvspec import SPEC_VERSION

@@ -21,16 +21,22 @@ _REPEATS_BEFORE_MUTED = 3
 
 
 def shape_of(program: Iterable[Mutation]) -> str:
-    """The program with its sequences renamed in the order in which they appear, and only the number of its tokens.
+    """The program with its sequences renamed in the order in which they appear; of tokens only how many there are,
+    and of what else a sequence depends on only the kinds.
 
     Which tokens are left over when a program is made small is a matter of chance.
     """
     seqs: dict[str, str] = {}
     return "; ".join(
-        f"{type(operation).__name__} {seqs.setdefault(operation.seq, f's{len(seqs)}')}"
-        + (f" {len(operation.tokens)}" if isinstance(operation, Allocate) else "")
+        f"{type(operation).__name__} {seqs.setdefault(operation.seq, f's{len(seqs)}')}{_sizes(operation)}"
         for operation in program
     )
+
+
+def _sizes(operation: Mutation) -> str:
+    if not isinstance(operation, Allocate):
+        return ""
+    return "".join(f" {size}" for size in (len(operation.tokens), *operation.extra.named()))
 
 
 class Key(msgspec.Struct, frozen=True):

@@ -121,12 +121,16 @@ class Scribble(_Operation, frozen=True):
     """Overwrite the lists that the last operation took and returned, as a careless caller might."""
 
 
-class Call(_Operation, frozen=True):
-    """A raw call, for misuse. With `fail_at`, iterating the last argument raises at that index."""
+class Call(_Operation, frozen=True, omit_defaults=True):
+    """A raw call, for misuse. With `fail_at`, iterating the last argument raises at that index.
+
+    named: its keyword arguments.
+    """
 
     method: str
     args: tuple[Any, ...]
     fail_at: int | None = None
+    named: dict[str, Any] = {}
 
 
 Operation = Allocate | Append | Free | Slot | CanAllocate | Observe | Scribble | Call

@@ -24,6 +24,11 @@ def _differences(one: Extra, other: Extra) -> set[str]:
     loras = [item for item in (*one, *other) if isinstance(item, Lora)]
     if _of(Lora, one) != _of(Lora, other):
         found.add("another LoRA version" if len({lora.id for lora in loras}) < len(loras) else "another LoRA")
+        if len(loras) == 2 and len({lora.id + lora.version for lora in loras}) == 1:
+            found.add("LoRA names that run together")
+    names = {name for lora in loras for name in (lora.id, lora.version)}
+    if len(loras) == 1 and any(isinstance(item, Salt) and item.value in names for item in (*one, *other)):
+        found.add("LoRA named like a salt")
     images = [[item for item in extra if isinstance(item, Image)] for extra in (one, other)]
     if images[0] != images[1]:
         same_hashes = [i.content_hash for i in images[0]] == [i.content_hash for i in images[1]]
@@ -45,6 +50,8 @@ class Tracker:
         self._prompts: set[tuple[int, ...]] = set()
         self._was_used = False
         self._has_extra = False
+        self._had_salt: set[str] = set()
+        self._unsalted: set[Identity] = set()
 
     def reached(self, played: Played) -> set[str]:
         """The goals that this operation, the next of the execution, reaches."""
@@ -71,8 +78,12 @@ class Tracker:
             if change.duplicates:
                 found.add("twins")
             self._appended.update(h for _, h in change.registered)
+            if operation.seq in self._had_salt and not after.sequences[operation.seq].extra:
+                self._unsalted.update(h for _, h in change.registered)
         elif isinstance(operation, Free):
             self._ended.add(operation.seq)
+            if _of(Salt, before.sequences[operation.seq].extra):
+                self._had_salt.add(operation.seq)
         if change.evicted:
             if self._had_many:
                 found.add("many live")
@@ -96,6 +107,8 @@ class Tracker:
             found.add("filled by append")
         if len(hit & self._further) >= 2:
             found.add("cached further")
+        if hit & self._unsalted:
+            found.add("id used again without its extra")
         if self._has_extra:
             found.update(_SAME[type(item)] for h in hit for item in h.extra_of_all())
         return found

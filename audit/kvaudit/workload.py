@@ -86,7 +86,7 @@ class Workload:
         self.prompts: list[Tokens] = []
         self.live: dict[str, Tokens] = {}
         self._extras: tuple[Extras, ...] = (NOTHING,)
-        self._witnesses = [g.witness for g in GOALS if not g.needs or g.needs in driver.extras]
+        self._witnesses = [g.witness for g in GOALS if driver.extras.issuperset(g.needs)]
 
     def start(self, choices: Choices) -> None:
         """A fresh pool; and a part of a witness, its symbols on other token ids, one operation left out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -32,12 +33,14 @@ def drive(guarded: Any, scenario: Scenario, id_of: Callable[[str], Hashable] = s
     """
     lengths: dict[Hashable, int] = {}
     for operation in scenario.program:
+        if isinstance(operation, Allocate) and not offered(guarded, operation):
+            return
         seq = id_of(operation.seq)
         lists: list[list[int]] = []
         try:
             if isinstance(operation, Allocate) and seq not in lengths:
                 lists.append(list(operation.tokens))
-                lists.append(guarded.allocate(seq, lists[0]))
+                lists.append(guarded.allocate(seq, lists[0], **operation.extra.named()))
                 lengths[seq] = len(operation.tokens)
             elif isinstance(operation, Append) and seq in lengths:
                 guarded.append_slot(seq, operation.token)
@@ -57,6 +60,12 @@ def drive(guarded: Any, scenario: Scenario, id_of: Callable[[str], Hashable] = s
             guarded.can_allocate(num_tokens)
         for items in lists:
             items[:] = [7] * (len(items) + 1)
+
+
+def offered(guarded: Any, operation: Allocate) -> bool:
+    """Whether the manager takes what the sequence depends on beside its tokens."""
+    manager = guarded.allocate.__self__._Guard__watch.manager
+    return inspect.signature(manager.allocate).parameters.keys() >= operation.extra.named().keys()
 
 
 def violation(

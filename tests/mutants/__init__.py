@@ -7,7 +7,7 @@ it can truthfully be said, from outside, that it breaks them: an audit must name
 from dataclasses import dataclass
 
 from kvblocks import BlockManager
-from mutants import capacity, identity, matching, misuse, pool, records, seed
+from mutants import capacity, extra, identity, matching, misuse, pool, records, seed
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,17 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(identity.TakesAndRegistersBlockByBlock, ("O8", "O4", "O2")),
     Mutant(identity.RegistersOnlyWhenFreed, ("O8", "O4", "O2")),
     Mutant(identity.RegistersWithCacheOff, ("O9", "O2")),
+    Mutant(extra.SaltIsNoKey, ("O4", "K1", "O2")),
+    Mutant(extra.LoraIsNoKey, ("O4", "K1", "O2")),
+    Mutant(extra.LoraVersionIsNoKey, ("O4", "K1", "O2")),
+    Mutant(extra.LoraIsUntagged, ("O4", "K1", "O2")),
+    Mutant(extra.LoraRunsTogether, ("O4", "K1", "O2")),
+    Mutant(extra.ImageIsNoKey, ("O4", "K1", "O2")),
+    Mutant(extra.ImageHashIsCutShort, ("O4", "K1", "O2")),
+    Mutant(extra.ImagePlaceIsNoKey, ("O4", "K1", "O2")),
+    Mutant(extra.ImageIsKeyedWhereItEnds, ("O4", "K1", "O2")),
+    Mutant(extra.FilledBlockForgetsExtra, ("O8", "O4", "K1", "O2")),
+    Mutant(extra.KeepsExtraAfterFree, ("O8", "O4", "K1", "O2")),
     Mutant(matching.MatchesPastMiss, ("O4", "K1", "O2")),
     Mutant(matching.MatchesOneBlockTooFew, ("O4", "O2")),
     Mutant(matching.TreatsBlockZeroAsMiss, ("O4", "O2")),
