@@ -200,12 +200,12 @@ class BlockManager:
         if seq_id not in self._tables:
             raise UnknownSequence(f"no live sequence {seq_id!r}")
 
-    def _hash(self, hashes: list[Key], tokens: list[int], extra: Extra) -> Key:
+    def _hash(self, hashes: list[Key], tokens: list[int], extra: Extra = ()) -> Key:
         """The key of the block that follows the blocks of `hashes`. None stands before the first block."""
         parent = hashes[-1] if hashes else None
         return self._hasher(parent, tuple(tokens), parts_of_block(extra, len(hashes), self.block_size))
 
-    def _hash_chain(self, tokens: list[int], extra: Extra) -> list[Key]:
+    def _hash_chain(self, tokens: list[int], extra: Extra = ()) -> list[Key]:
         """The keys of a prompt's full blocks: none for a partial last one, none with the cache off."""
         hashes: list[Key] = []
         if self.enable_prefix_cache:

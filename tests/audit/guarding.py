@@ -33,8 +33,6 @@ def drive(guarded: Any, scenario: Scenario, id_of: Callable[[str], Hashable] = s
     """
     lengths: dict[Hashable, int] = {}
     for operation in scenario.program:
-        if isinstance(operation, Allocate) and not offered(guarded, operation):
-            return
         seq = id_of(operation.seq)
         lists: list[list[int]] = []
         try:
@@ -62,16 +60,19 @@ def drive(guarded: Any, scenario: Scenario, id_of: Callable[[str], Hashable] = s
             items[:] = [7] * (len(items) + 1)
 
 
-def offered(guarded: Any, operation: Allocate) -> bool:
-    """Whether the manager takes what the sequence depends on beside its tokens."""
-    manager = guarded.allocate.__self__._Guard__watch.manager
-    return inspect.signature(manager.allocate).parameters.keys() >= operation.extra.named().keys()
+def takes(cls: Any, scenario: Scenario) -> bool:
+    """Whether a class can be told what the sequences depend on beside their tokens."""
+    known = inspect.signature(cls.allocate).parameters
+    given = {name for op in scenario.program if isinstance(op, Allocate) for name in op.extra.named()}
+    return given <= set(known)
 
 
 def violation(
     cls: Any, scenario: Scenario, *, id_of: Callable[[str], Hashable] = str, **options: Any
 ) -> ContractViolation | None:
     """The first broken contract of a class that is driven through a program."""
+    if not takes(cls, scenario):
+        return None
     pool = scenario.pool
     manager = cls(pool.num_blocks, pool.block_size, pool.enable_prefix_cache)
     given = {"num_blocks": pool.num_blocks, "block_size": pool.block_size}

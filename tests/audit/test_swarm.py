@@ -16,7 +16,7 @@ from kvaudit.execution import Execution
 from kvaudit.goals import GOALS
 from kvaudit.machine import run_batch
 from kvaudit.profiles import SEED
-from kvaudit.protocol import Mutation, Pool
+from kvaudit.protocol import EXTRAS, Mutation, Pool
 from kvaudit.report import CONFORMS, VIOLATION
 from kvaudit.swarm import run_swarm
 from kvaudit.targets import Target
@@ -37,6 +37,7 @@ class Recorder(Driver):
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self.extras = target.capabilities.intersection(EXTRAS)
         self.programs: list[tuple[Pool, list[Mutation]]] = []
         self.breaches: tuple[Breach, ...] = ()
         self.steps = 0
