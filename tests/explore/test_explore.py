@@ -156,8 +156,8 @@ class ShowsSomethingElse(BlockManager):
 class KeepsOldLists(BlockManager):
     """A list in two places."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
-        table = super().allocate(seq_id, token_ids)
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
+        table = super().allocate(seq_id, token_ids, **extra)
         twin = next((other for other in self._tables if self._tokens[other] == self._tokens[seq_id]), seq_id)
         self._tokens[seq_id] = self._tokens[twin]
         return table

@@ -9,27 +9,27 @@ from kvblocks.hashing import sha256
 Images = Iterable[tuple[bytes, int, int]]
 
 
-class _Keyed(BlockManager):
+class Keyed(BlockManager):
     """Hands on what it was given as it is; a bug changes something on the way to the keys."""
 
     def __init__(self, num_blocks: int, block_size: int, enable_prefix_cache: bool = True) -> None:
         super().__init__(num_blocks, block_size, enable_prefix_cache, hasher=self.key)
 
-    def key(self, parent: Any, tokens: Any, extra: tuple[Any, ...]) -> Key:
+    def key(self, parent: Any, tokens: bytes, extra: tuple[Any, ...]) -> Key:
         return sha256(parent, tokens, self.parts(extra))
 
     def parts(self, extra: tuple[Any, ...]) -> tuple[Any, ...]:
         return extra
 
 
-class SaltIsNoKey(_Keyed):
+class SaltIsNoKey(Keyed):
     """The salt is taken and left out of the key: whoever asks the same sees from the time what others have asked."""
 
     def parts(self, extra: tuple[Any, ...]) -> tuple[Any, ...]:
         return extra[2:] if extra[:1] == ("salt",) else extra
 
 
-class LoraIsNoKey(_Keyed):
+class LoraIsNoKey(Keyed):
     """The adapter is no part of the key: a request reads KV that other weights have made."""
 
     def parts(self, extra: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -53,7 +53,7 @@ class LoraVersionIsNoKey(BlockManager):
         return super().allocate(seq_id, token_ids, salt=salt, lora=lora, images=images)
 
 
-class LoraIsUntagged(_Keyed):
+class LoraIsUntagged(Keyed):
     """Nothing says that it is an adapter that is named: one with the id "salt" passes for a salt."""
 
     def parts(self, extra: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -61,7 +61,7 @@ class LoraIsUntagged(_Keyed):
         return extra[:at] + extra[at + 1 :]
 
 
-class LoraRunsTogether(_Keyed):
+class LoraRunsTogether(Keyed):
     """Id and version are written one after the other: version 11 of x is version 1 of x1."""
 
     def parts(self, extra: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -69,21 +69,21 @@ class LoraRunsTogether(_Keyed):
         return (*extra[:at], "".join(extra[at + 1 : at + 3]), *extra[at + 3 :])
 
 
-class ImageIsNoKey(_Keyed):
+class ImageIsNoKey(Keyed):
     """The key has placeholders for images, the same for all: who shows a cat is told of somebody else's passport."""
 
     def parts(self, extra: tuple[Any, ...]) -> tuple[Any, ...]:
         return extra[: next((i for i, part in enumerate(extra) if part == "image"), len(extra))]
 
 
-class ImageHashIsCutShort(_Keyed):
+class ImageHashIsCutShort(Keyed):
     """Eight bytes of the digest are kept: images can be made that are taken for one another."""
 
     def parts(self, extra: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(part[:8] if isinstance(part, bytes) else part for part in extra)
 
 
-class ImagePlaceIsNoKey(_Keyed):
+class ImagePlaceIsNoKey(Keyed):
     """The key does not say where in the block an image begins: a token further on it passes for the same prompt."""
 
     def parts(self, extra: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,18 +1,22 @@
 """Bugs that only a caller's mistake brings out; every legal call is answered as it should be."""
 
-from collections.abc import Hashable, Iterable
+from __future__ import annotations
 
-from kvblocks import BlockManager, HashStrategy, Key
-from kvblocks.arithmetic import MAX_TOKEN_ID
+from array import array
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from kvblocks import BlockManager, HashStrategy, InvalidArgument, Key
+from kvblocks.arithmetic import MAX_TOKEN_ID, TOKEN
 
 
 class ReallocatesLiveId(BlockManager):
     """allocate overwrites a live sequence: the blocks of the first one leak."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         table = self._tables.pop(seq_id, None)
         try:
-            return super().allocate(seq_id, token_ids)
+            return super().allocate(seq_id, token_ids, **extra)
         except Exception:
             if table is not None:
                 self._tables[seq_id] = table
@@ -22,11 +26,11 @@ class ReallocatesLiveId(BlockManager):
 class AcceptsEmptyPrompt(BlockManager):
     """A prompt without tokens makes a sequence without blocks: the engine samples from nothing."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         tokens = list(token_ids)
         if tokens or seq_id in self._tables:
-            return super().allocate(seq_id, tokens)
-        self._tables[seq_id], self._tokens[seq_id] = [], []
+            return super().allocate(seq_id, tokens, **extra)
+        self._tables[seq_id], self._tokens[seq_id] = [], array(TOKEN)
         self._hashes[seq_id], self._cached[seq_id] = [], 0
         return []
 
@@ -35,7 +39,7 @@ class AcceptsNegativePosition(BlockManager):
     """slot counts a negative position from the end, as Python lists do: an off-by-one reads the last token."""
 
     def slot(self, seq_id: Hashable, pos: int) -> int:
-        return super().slot(seq_id, pos + len(self._tokens.get(seq_id, [])) if pos < 0 else pos)
+        return super().slot(seq_id, pos + len(self._tokens.get(seq_id, ())) if pos < 0 else pos)
 
 
 class AcceptsPositionPastTheEnd(BlockManager):
@@ -52,8 +56,8 @@ class AcceptsPositionPastTheEnd(BlockManager):
 class WrapsTokenIds(BlockManager):
     """A token id is cut to 32 bits, not checked: -1 and 2**32 - 1 are one token, and one hits the other's KV."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
-        return super().allocate(seq_id, [token & MAX_TOKEN_ID for token in token_ids])
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
+        return super().allocate(seq_id, [token & MAX_TOKEN_ID for token in token_ids], **extra)
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
         return super().append_slot(seq_id, token_id & MAX_TOKEN_ID)
@@ -63,16 +67,18 @@ class AppendTakesBeforeChecking(BlockManager):
     """append_slot checks the token after taking the block: the refused token costs a block."""
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
-        self._check_live(seq_id)
-        if len(self._tokens[seq_id]) == len(self._tables[seq_id]) * self.block_size:
-            self._tables[seq_id].append(self._take())
-        return super().append_slot(seq_id, token_id)
+        try:
+            return super().append_slot(seq_id, token_id)
+        except InvalidArgument:
+            if len(self._tokens[seq_id]) == len(self._tables[seq_id]) * self.block_size:
+                self._tables[seq_id].append(self._take())
+            raise
 
 
 class FreesTwice(BlockManager):
     """free remembers the last sequence that it freed and frees it again: its blocks may be in use by then."""
 
-    _last: tuple[Hashable, list[int], list[int], list[Key]] | None = None
+    _last: tuple[Hashable, list[int], array[int], list[Key]] | None = None
 
     def free(self, seq_id: Hashable) -> None:
         if seq_id not in self._tables and self._last is not None and self._last[0] == seq_id:

@@ -1,9 +1,11 @@
 """Bugs in what is kept of a sequence and in the reads: slots, counts, lists shared with the caller."""
 
+from array import array
 from collections.abc import Hashable, Iterable
+from typing import Any
 
 from kvblocks import BlockManager
-from kvblocks.arithmetic import blocks_for, check_tokens
+from kvblocks.arithmetic import TOKEN, blocks_for, check_tokens
 
 
 class SlotOffsetOffByOne(BlockManager):
@@ -27,9 +29,9 @@ class AppendReturnsSlotOfOldBlock(BlockManager):
 class TakesBlockForNextToken(BlockManager):
     """A prompt that fills its blocks gets one more in advance: every short request costs a block too many."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         tokens = check_tokens(token_ids)
-        super().allocate(seq_id, tokens)
+        super().allocate(seq_id, tokens, **extra)
         if len(tokens) % self.block_size == 0 and self.num_free_blocks > 0:
             self._tables[seq_id].append(self._take())
         return self.block_table(seq_id)
@@ -55,9 +57,9 @@ class CountsCachedInBlocks(BlockManager):
 class KeepsCachedCountAfterFree(BlockManager):
     """free leaves the cached count and allocate does not overwrite it: a re-used id skips uncomputed tokens."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         stale = self._cached.get(seq_id)
-        table = super().allocate(seq_id, token_ids)
+        table = super().allocate(seq_id, token_ids, **extra)
         if stale is not None:
             self._cached[seq_id] = stale
         return table
@@ -71,18 +73,29 @@ class KeepsCachedCountAfterFree(BlockManager):
 class KeepsCallersList(BlockManager):
     """The caller's token list is kept, not copied: the caller appends its sample, and positions shift."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
-        table = super().allocate(seq_id, token_ids)
+    _kept: dict[Hashable, list[int]] | None = None
+
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
+        table = super().allocate(seq_id, token_ids, **extra)
         if isinstance(token_ids, list):
-            self._tokens[seq_id] = token_ids
+            self._kept = {**(self._kept or {}), seq_id: token_ids}
         return table
+
+    def append_slot(self, seq_id: Hashable, token_id: int) -> int:
+        tokens = (self._kept or {}).get(seq_id)
+        if tokens is None:
+            return super().append_slot(seq_id, token_id)
+        self._tokens[seq_id] = array(TOKEN, tokens)
+        slot = super().append_slot(seq_id, token_id)
+        tokens.append(token_id)
+        return slot
 
 
 class ReturnsOwnTable(BlockManager):
     """allocate hands out its own table: the caller pads it for the kernel, and slots and free go astray."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
-        super().allocate(seq_id, token_ids)
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
+        super().allocate(seq_id, token_ids, **extra)
         return self._tables[seq_id]
 
 
