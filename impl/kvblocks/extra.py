@@ -73,6 +73,8 @@ def _check_name(what: str, name: Any) -> str:
 
 
 def _check_images(images: Iterable[Any], num_tokens: int) -> tuple[Image, ...]:
+    if not isinstance(images, Iterable):
+        raise InvalidArgument(f"images is a list of content hash, start and length each, not {images!r}")
     found = sorted(map(_check_image, images), key=lambda image: image.start)
     free_from = 0
     for image in found:

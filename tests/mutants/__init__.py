@@ -18,6 +18,11 @@ class Mutant:
     names: tuple[str, ...]
     misuse: bool = False
 
+    @property
+    def by_extra(self) -> bool:
+        """It shows only in sequences that depend on more than their tokens."""
+        return self.cls.__module__ == extra.__name__
+
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(seed.HashesPartialBlock, ("O8", "O4", "K1", "O6", "O2")),
