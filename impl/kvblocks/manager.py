@@ -80,7 +80,7 @@ class BlockManager:
         self._tokens: dict[Hashable, array[int]] = {}
         self._hashes: dict[Hashable, list[Key]] = {}
         self._cached: dict[Hashable, int] = {}
-        self._extra: dict[Hashable, Extra] = {}  # of the sequences that have one
+        self._extra: dict[Hashable, Extra] = {}
 
     def allocate(
         self,
@@ -123,8 +123,7 @@ class BlockManager:
         self._tokens[seq_id] = tokens
         self._hashes[seq_id] = hashes
         self._cached[seq_id] = len(hits) * self.block_size
-        if extra:
-            self._extra[seq_id] = extra
+        self._extra[seq_id] = extra
         return list(table)
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
@@ -145,8 +144,8 @@ class BlockManager:
         if fills_block:
             block, hashes = tokens[len(tokens) - offset :], self._hashes[seq_id]
             block.append(token_id)
-            extra = parts_of_block(self._extra.get(seq_id, ()), len(hashes), size)
-            key = self._hasher(hashes[-1] if hashes else None, block.tobytes(), extra)
+            parts = parts_of_block(self._extra[seq_id], len(hashes), size)
+            key = self._hasher(hashes[-1] if hashes else None, block.tobytes(), parts)
         if offset == 0:
             table.append(self._take())  # the one thing that can refuse: nothing is written before it
         tokens.append(token_id)
@@ -163,8 +162,7 @@ class BlockManager:
         self._check_live(seq_id)
         self._release(self._tables[seq_id])
         del self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id], self._cached[seq_id]
-        if seq_id in self._extra:
-            del self._extra[seq_id]
+        del self._extra[seq_id]
 
     def slot(self, seq_id: Hashable, pos: int) -> int:
         """Where the K/V of token `pos` is: block * block_size + offset. O(1).

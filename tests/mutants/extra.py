@@ -115,16 +115,32 @@ class FilledBlockForgetsExtra(BlockManager):
     """append_slot hashes tokens alone: an image in the partial last block of a prompt is forgotten when it is full."""
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
-        known = self._extra.pop(seq_id, ())
+        known = self._extra.get(seq_id)
+        if known is None:
+            return super().append_slot(seq_id, token_id)
+        self._extra[seq_id] = ()
         try:
             return super().append_slot(seq_id, token_id)
         finally:
-            if known:
-                self._extra[seq_id] = known
+            self._extra[seq_id] = known
 
 
 class KeepsExtraAfterFree(BlockManager):
-    """free leaves the extra: the next sequence of that id fills its first block under the salt of the last."""
+    """free leaves the extra, and allocate what is there: an id used again fills its blocks under its former salt."""
+
+    def allocate(
+        self,
+        seq_id: Hashable,
+        token_ids: Iterable[int],
+        *,
+        salt: str | None = None,
+        lora: tuple[str, str] | None = None,
+        images: Images = (),
+    ) -> list[int]:
+        left = self._extra.get(seq_id, ())
+        table = super().allocate(seq_id, token_ids, salt=salt, lora=lora, images=images)
+        self._extra[seq_id] = left or self._extra[seq_id]
+        return table
 
     def free(self, seq_id: Hashable) -> None:
         known = self._extra.get(seq_id, ())

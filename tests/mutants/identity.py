@@ -67,7 +67,7 @@ class FilledBlockHasOldWindow(BlockManager):
         if self.enable_prefix_cache and len(tokens) % self.block_size == 0:
             self._forget(slot // self.block_size)
             parent = hashes[-2] if len(hashes) > 1 else None
-            parts = parts_of_block(self._extra.get(seq_id, ()), len(hashes) - 1, self.block_size)
+            parts = parts_of_block(self._extra[seq_id], len(hashes) - 1, self.block_size)
             hashes[-1] = self._hasher(parent, tokens[-1 - self.block_size : -1].tobytes(), parts)
             self._register(slot // self.block_size, hashes[-1])
         return slot

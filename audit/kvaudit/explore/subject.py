@@ -27,7 +27,7 @@ NESTED = ("tables", "tokens", "hashes")
 """The structures of the seed: containers of plain values, and containers of one list for each sequence."""
 
 EXTRA = "extra"
-"""What sequences depend on beside their tokens, for a class that keeps it: in a search nothing, so it stays empty."""
+"""What sequences depend on beside their tokens, for a class that keeps it: in a search (), nothing, for each."""
 
 _CONSTANT = (int, str, bytes, float, bool, type(None), type)
 _NO_CHANGE = Change()
@@ -113,7 +113,7 @@ class Subject:
         attributes = manager.__dict__
         attributes.update(self._constants)
         if self._extra is not None:
-            attributes[self._extra] = {}
+            attributes[self._extra] = dict.fromkeys(snapshot[6], ())
         free, evictable, ref, block_hash, mapping, cached, tables, tokens, hashes = self._attributes
         attributes[free] = snapshot[0].copy()
         attributes[evictable] = snapshot[1].copy()
@@ -135,9 +135,9 @@ class Subject:
         if not all(map(is_, map(attributes.get, self._constants), self._constants.values())):
             changed = [name for name, value in self._constants.items() if attributes.get(name) is not value]
             raise Unfit(f"its attribute {changed[0]} changes, and its STATE does not name it")
-        if self._extra is not None and attributes[self._extra]:
-            raise Unfit(f"its attribute {self._extra} is written, though no sequence was given an extra")
         snapshot: Snapshot = self._containers(attributes)
+        if self._extra is not None and attributes[self._extra] != dict.fromkeys(snapshot[6], ()):
+            raise Unfit(f"its attribute {self._extra} is not (), nothing, of each live sequence")
         return snapshot
 
     def learn(self, ledger: Ledger, snapshot: Snapshot) -> None:
