@@ -7,8 +7,8 @@ from typing import Any
 
 import z3
 
-from kvproofs.constructors import empty_dict, repeated
 from kvproofs import theory
+from kvproofs.constructors import empty_dict, repeated
 from kvproofs.containers import List
 from kvproofs.errors import Unsupported
 from kvproofs.loops import Range, Reversed, Strides, enter_loop

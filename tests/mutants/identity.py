@@ -129,6 +129,7 @@ class TakesAndRegistersBlockByBlock(BlockManager):
                 self._register(table[i], hashes[i])
         self._tables[seq_id], self._tokens[seq_id] = table, tokens
         self._hashes[seq_id], self._cached[seq_id] = hashes, len(hits) * self.block_size
+        self._extra[seq_id] = ()
         return list(table)
 
 
