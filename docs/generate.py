@@ -135,6 +135,8 @@ def _goal(goal: Goal) -> list[str]:
     off = "" if pool.enable_prefix_cache else ", prefix cache off"
     without = [f"`{profile.name}`" for profile in PROFILES.values() if goal.id in profile.beyond]
     only = f" Not asked for under {', '.join(without)}." if without else ""
+    needs = [f"`{kind}`" for kind in goal.needs]
+    only += f" Asked for where `allocate` takes {' and '.join(needs)}." if needs else ""
     return [
         f"## {goal.id}",
         "",

@@ -11,6 +11,7 @@ import msgspec
 
 from kvaudit.execution import Scenario
 from kvaudit.protocol import NOTHING, Allocate, Append, Extras, Mutation, Pool, Program
+from kvspec.extra import Image
 
 Breaks = Callable[[Scenario], Scenario | None]
 """Plays a scenario; the part of it up to the breach if it still breaks the same obligation, else None."""
@@ -53,6 +54,7 @@ def _size(scenario: Scenario) -> tuple[int, ...]:
         pool.num_blocks * pool.block_size,
         pool.block_size,
         sum(len(operation.extra.items) for operation in scenario.program if isinstance(operation, Allocate)),
+        sum(len(image.content_hash) for image in _images(scenario.program)),
         sum(tokens),
         names,
     )
@@ -62,6 +64,24 @@ def _tokens(operation: Mutation) -> tuple[int, ...]:
     if isinstance(operation, Allocate):
         return operation.tokens
     return (operation.token,) if isinstance(operation, Append) else ()
+
+
+def _images(program: Program) -> list[Image]:
+    return [image for operation in program if isinstance(operation, Allocate) for image in operation.extra.images]
+
+
+def _with_short_hashes(program: Program) -> Program:
+    """Its images have hashes of one byte: a, b, c, ..."""
+    hashes = list(dict.fromkeys(image.content_hash for image in _images(program)))
+    short = {content_hash: bytes((ord("a") + i,)) for i, content_hash in enumerate(hashes)}
+
+    def shortened(operation: Mutation) -> Mutation:
+        if not isinstance(operation, Allocate) or not operation.extra.images:
+            return operation
+        images = tuple(Image(short[i.content_hash], i.start, i.length) for i in operation.extra.images)
+        return msgspec.structs.replace(operation, extra=msgspec.structs.replace(operation.extra, images=images))
+
+    return tuple(map(shortened, program))
 
 
 def _candidates(scenario: Scenario) -> Iterator[Scenario]:
@@ -94,6 +114,7 @@ def _candidates(scenario: Scenario) -> Iterator[Scenario]:
     if pool.block_size > 1:
         yield Scenario(msgspec.structs.replace(pool, block_size=pool.block_size - 1), program)
         yield _rescaled(scenario, pool.block_size - 1)
+    yield Scenario(pool, _with_short_hashes(program))
     used = sorted({token for operation in program for token in _tokens(operation)})
     for token in used:
         for plainer in (0, 1, 2):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvaudit.printable import one_line, printable
 from kvaudit.protocol import Allocate, Append, Mutation, Observed, Outcome, Raised, Refused, Returned, State, is_hang
+from kvspec.extra import hash_in_words
 from kvspec.identity import Identity
 from kvspec.ledger import Ledger
 from kvspec.operations import available, blocks_for, full_chain, run_of_hits
@@ -18,11 +19,18 @@ if TYPE_CHECKING:
 def call(operation: Mutation) -> str:
     """The operation as a call."""
     if isinstance(operation, Allocate):
-        named = "".join(f", {name}={value!r}" for name, value in operation.extra.named().items())
+        named = "".join(f", {name}={_given(value)}" for name, value in operation.extra.named().items())
         return f"allocate({operation.seq!r}, {list(operation.tokens)}{named})"
     if isinstance(operation, Append):
         return f"append_slot({operation.seq!r}, {operation.token})"
     return f"free({operation.seq!r})"
+
+
+def _given(value: Any) -> str:
+    """What a sequence is given beside its tokens. Hashes of images are not given whole, see `hash_in_words`."""
+    if not isinstance(value, list):
+        return repr(value)
+    return f"[{', '.join(f'({hash_in_words(h)}, {start}, {length})' for h, start, length in value)}]"
 
 
 def expected(operation: Mutation, judgement: Judgement) -> str:

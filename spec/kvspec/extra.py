@@ -61,7 +61,14 @@ class Image:
         return self.start + self.length
 
     def __str__(self) -> str:
-        return f"image {self.content_hash.hex()[:16]} at {self.start}"
+        return f"image {hash_in_words(self.content_hash)} at {self.start}"
+
+
+def hash_in_words(content_hash: bytes) -> str:
+    """In hexadecimal; of a long one the begin and the end."""
+    if len(content_hash) <= 8:
+        return content_hash.hex()
+    return f"{content_hash[:4].hex()}...{content_hash[-4:].hex()}"
 
 
 Item = Salt | Lora | Image

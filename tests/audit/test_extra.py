@@ -134,7 +134,7 @@ def test_a_child_process_is_told() -> None:
 
 
 def test_in_words_and_as_a_test_that_reproduces(tmp_path: Path) -> None:
-    assert words.call(PROMPT) == r"allocate('a', [0, 1, 2], salt='x', lora=('sql', '2'), images=[(b'\xaa\xbb', 2, 1)])"
+    assert words.call(PROMPT) == "allocate('a', [0, 1, 2], salt='x', lora=('sql', '2'), images=[(aabb, 2, 1)])"
     report = audit(target_of(SaltIsNoKey), max_steps=3_000, stop_at_first=True, failures=tmp_path)
     [finding] = report.findings
     assert finding.trace is not None
