@@ -254,7 +254,7 @@ class ApiTarget:
         if call.fail_at is not None:
             args[-1] = _failing(args[-1], call.fail_at)
         method = getattr(self._manager, call.method)
-        result = method(*args, **call.named) if callable(method) else method
+        result = method(*args, **(call.named or {})) if callable(method) else method
         return Returned(_plain(result))
 
 

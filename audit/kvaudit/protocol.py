@@ -121,7 +121,7 @@ class Scribble(_Operation, frozen=True):
     """Overwrite the lists that the last operation took and returned, as a careless caller might."""
 
 
-class Call(_Operation, frozen=True, omit_defaults=True):
+class Call(_Operation, frozen=True):
     """A raw call, for misuse. With `fail_at`, iterating the last argument raises at that index.
 
     named: its keyword arguments.
@@ -130,7 +130,7 @@ class Call(_Operation, frozen=True, omit_defaults=True):
     method: str
     args: tuple[Any, ...]
     fail_at: int | None = None
-    named: dict[str, Any] = {}
+    named: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 Operation = Allocate | Append | Free | Slot | CanAllocate | Observe | Scribble | Call
