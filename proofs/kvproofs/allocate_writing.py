@@ -21,7 +21,8 @@ class Writing:
 
     def __init__(self, before: State, manager: Any, local: dict[str, Any]) -> None:
         self.before, self.m = before, manager
-        self.hits, self.table = local["blocks"] if "blocks" in local else local["hits"], local.get("table")
+        self.hits: Any = local["blocks"] if "blocks" in local else local["hits"]
+        self.table: Any = local.get("table")  # not made yet while hits are shared
         self.b, self.c, self.j = z3.Ints("b c j")
         self.h = z3.Const("h", KEY)
 

@@ -284,7 +284,9 @@ class Rows(Modelled):
         return self.kind(None, None, home=(self, lift(key)))
 
     def get(self, key: Any) -> List | None:
-        return self[key] if key in self else None
+        if key not in self:
+            return None
+        return self[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if type(value) is not self.kind:
