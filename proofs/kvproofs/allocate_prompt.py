@@ -67,7 +67,7 @@ def extra_checked(salt: Any, lora: Any, images: Any, num_tokens: Any) -> ExtraTe
     if (salt, lora, images) != (SALT, LORA, IMAGES):
         raise Unsupported("what was given is not what is checked")
     require(number(num_tokens) == LENGTH, "images are held to the length of the prompt")
-    if executing().fork(executing().fresh(BOOL, "iterating_raises")):
+    if executing().fork(executing().fresh(BOOL, "images_raise")):
         raise IterationError
     if not executing().fork(is_extra()):
         raise errors.InvalidArgument("no extra")

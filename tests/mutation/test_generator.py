@@ -30,7 +30,7 @@ def test_every_statement_is_deleted() -> None:
                 node
                 for node in inside
                 if not (
-                    isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) or isinstance(node, ast.Pass)
+                    (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) or isinstance(node, ast.Pass)
                 )
             ]
             deleted = [mutant for mutant in MUTANTS if mutant.kind == "delete" and mutant.functions == (name,)]
