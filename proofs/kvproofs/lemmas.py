@@ -13,7 +13,7 @@ from typing import Any
 
 import z3
 
-from kvproofs import theory
+from kvproofs import extras, theory
 from kvproofs.clauses import clauses
 from kvproofs.executor import RLIMIT, Goal
 from kvproofs.formulas import counted, one, recounted
@@ -180,6 +180,11 @@ def lemma(family: str, label: str, hypotheses: list[Any], claim: Any) -> Goal:
 
 def lemmas() -> Iterator[Goal]:
     """Every lemma, as a goal."""
-    for family in (_arithmetic, _prefixes, _identities, _counting, _holders):
+    for family in (_arithmetic, _prefixes, _identities, _counting, _holders, _extras):
         for label, hypotheses, claim in family():
             yield lemma(family.__name__[1:], label, hypotheses, claim)
+
+
+def _extras() -> Iterator[Question]:
+    """That the extra keys of all blocks determine what a sequence depends on beside its tokens."""
+    return extras.questions()

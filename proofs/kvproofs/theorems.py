@@ -31,7 +31,7 @@ DECLARED: dict[str, frozenset[str]] = {
     "naive allocate": frozenset({REFUTED}),
     "free all": frozenset({"I4", EXECUTION}),
     "encode": frozenset({"E", EXECUTION}),
-    "lemmas": frozenset({"arithmetic", "prefixes", "identities", "counting", "holders"}),
+    "lemmas": frozenset({"arithmetic", "prefixes", "identities", "counting", "holders", "extras"}),
 }
 
 
