@@ -22,6 +22,7 @@ explore search every operation sequence of kvblocks on pools of up to 4 blocks; 
 proofs  prove kvblocks for every size, and CrossHair's contracts; --deep: are the proofs vacuous, --stability: do they depend on Z3
 audit   audit kvblocks and vLLM, or `audit TARGET [OPTIONS]`
 matrix  what supports each obligation of kvblocks: runs what has not run yet of explore, proofs and audit
+mypyc   kvblocks compiled by mypyc: the tests that need no class of their own, and an audit. Skipped without a C compiler
 wheel   sdist, the wheel built from it, and that wheel in two fresh environments
 demo    kvblocks conforms, a planted bug is caught, vLLM is audited
 END
@@ -104,7 +105,7 @@ wheel = set(zipfile.ZipFile(sys.argv[2]).namelist())
 sources = [path for room in ("spec/kvspec", "impl/kvblocks", "audit/kvaudit", "proofs/kvproofs") for path in pathlib.Path(room).rglob("*")
            if path.is_file() and path.parent.name != "__pycache__" and not path.name.startswith(".")]
 sources += [pathlib.Path("audit/_kvaudit_pytest.py")]
-house = [pathlib.Path(name) for name in ("pyproject.toml", "action.yml", "check.sh", "README.md", "CHANGELOG.md", "LICENSE")]
+house = [pathlib.Path(name) for name in ("pyproject.toml", "hatch_build.py", "action.yml", "check.sh", "README.md", "CHANGELOG.md", "LICENSE")]
 tests = [path for room in ("tests", "docs") for path in pathlib.Path(room).rglob("*") if path.suffix in (".py", ".md")]
 missing = [f"{path} is not in the sdist" for path in sources + house + tests if path.as_posix() not in sdist]
 missing += [f"{path} is not in the wheel" for path in sources if path.as_posix().partition("/")[2] not in wheel]
@@ -125,6 +126,21 @@ assert table == [0, 1], table
 print(f"{kvspec.__name__} and {kvblocks.__name__} work: allocate gives {table}")
 END
         )
+}
+
+part_mypyc() {
+    local cc=${CC:-cc} room=$work/compiled
+    if ! command -v "${cc%% *}" >/dev/null; then
+        say "There is no C compiler ($cc), so kvblocks was not compiled."
+        echo "not compiled, there is no C compiler ($cc)" >>"$work/good"
+        return
+    fi
+    step '' env KVBLOCKS_COMPILE=1 python -m build --wheel --outdir "$work/compiled-dist" . &&
+        step '' python -m zipfile -e "$work"/compiled-dist/*.whl "$room" || return
+    compiled() { env PYTHONPATH="$room" "$@"; }
+    step "compiled" compiled python -c 'import kvblocks.manager as m; print(m.__file__.rpartition("/")[2]); assert not m.__file__.endswith(".py")'
+    step "tests" compiled pytest -q tests/blocks --ignore tests/blocks/test_mutants_are_real.py
+    step "audit" compiled kvaudit run kvblocks --max-steps 20000 --misuse
 }
 
 part_demo() {

@@ -9,6 +9,7 @@ import msgspec
 from kvaudit import words
 from kvaudit.breach import Breach
 from kvaudit.errors import TargetError, UsageError
+from kvaudit.excuses import excused_by
 from kvaudit.observation import comparable
 from kvaudit.oracle import Judgement, Oracle
 from kvaudit.profiles import Profile
@@ -33,7 +34,7 @@ class Scenario:
 
 
 class Execution:
-    """Applies operations one by one. After a breach (see `breaches`) nothing more can be applied."""
+    """Applies operations one by one. After a breach (see `breaches`), excused or not, nothing more can be applied."""
 
     def __init__(self, target: Target, pool: Pool, profile: Profile) -> None:
         failed = target.open(pool)
@@ -48,6 +49,7 @@ class Execution:
         self.pool = pool
         self.target = target
         self.oracle = Oracle(pool, profile, target.capabilities)
+        self._excuses = profile.excuses
         self.played: list[Played] = []
         self._asked: list[list[Operation]] = []
         self.repeats = True  # as far as is known
@@ -59,12 +61,19 @@ class Execution:
         return self.played[-1].judgement.breaches if self.played else ()
 
     @property
+    def excused(self) -> tuple[Breach, ...]:
+        """What the last operation broke by design."""
+        return self.played[-1].judgement.excused if self.played else ()
+
+    @property
     def scenario(self) -> Scenario:
         """What has been played so far."""
         return Scenario(self.pool, tuple(played.operation for played in self.played))
 
     def is_legal(self, operation: Mutation) -> bool:
-        """Whether the caller may do this now: misuse has executions of its own."""
+        """Whether the caller may do this now: misuse has executions of its own. After an excused step nothing is."""
+        if self.excused:
+            return False
         is_live = operation.seq in self.oracle.ledger.sequences
         if isinstance(operation, Allocate):
             tokens = operation.tokens
@@ -85,8 +94,16 @@ class Execution:
         self.hangs = is_hang(outcomes[-1])
         if judgement.breaches and not self.hangs:
             judgement = self._told_apart(operation, judgement, outcomes[-1])
+            judgement = self._excused(operation, judgement)
         self.played.append(Played(operation, judgement))
         return judgement
+
+    def _excused(self, operation: Mutation, judgement: Judgement) -> Judgement:
+        """The judgement without its breaches, if each is by design."""
+        excuses = excused_by(self._excuses, operation, judgement.breaches)
+        if not excuses:
+            return judgement
+        return msgspec.structs.replace(judgement, breaches=(), excused=judgement.breaches, excuses=excuses)
 
     def _told_apart(self, operation: Mutation, judgement: Judgement, last: Outcome) -> Judgement:
         """Is it the operation that is wrong, or do reads and careless callers change what happens (O11)?
@@ -115,7 +132,7 @@ class Execution:
         whole = self.pool.num_blocks * self.pool.block_size
         frees: list[Mutation] = [Free(str(seq)) for seq in self.oracle.ledger.sequences]
         for operation in [*frees, Allocate("all", (3,) * whole), Free("all")]:
-            if self.breaches:
+            if self.breaches or self.excused:
                 return
             self.apply(operation)
 

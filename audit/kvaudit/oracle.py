@@ -57,7 +57,8 @@ class Judgement(msgspec.Struct, frozen=True):
     answer: the target's. cached: the number of cached tokens that it gave for a new sequence. refused: the
     specification refused the operation. step: what it did, if it completed, and both agree on that. seen: where
     something is broken, what was read of the target, with identities for keys, and the tables that the caller has.
-    num_free_blocks: as the target gave it afterwards.
+    num_free_blocks: as the target gave it afterwards. excused: what is broken by design, see `kvaudit.excuses`; then
+    there are no breaches, and the two have parted all the same. excuses: those of the profile that say so, by place.
     """
 
     before: Ledger
@@ -69,6 +70,8 @@ class Judgement(msgspec.Struct, frozen=True):
     breaches: tuple[Breach, ...]
     num_free_blocks: Any = None
     seen: Observed | None = None
+    excused: tuple[Breach, ...] = ()
+    excuses: tuple[int, ...] = ()
 
     @property
     def change(self) -> Change:

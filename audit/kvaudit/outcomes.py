@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from rich.console import Console, RenderableType
 
-from kvaudit.report import HOLDS, NOT_OBSERVABLE, TRUSTING, VIOLATED, VIOLATION, Report, Row
+from kvaudit.report import BY_DESIGN, HOLDS, NOT_OBSERVABLE, TRUSTING, VIOLATED, VIOLATION, Report, Row
 from kvaudit.terminal import finding_shown
 from kvaudit.verdicts import ESSENTIAL
 
@@ -36,7 +36,7 @@ def outcome_of(row: Row, report: Report) -> Outcome:
         told = f"{row.obligation} is not observable: the target offers no {essential}, and no verdict counts without"
     elif row.verdict == HOLDS:
         return Outcome("passed")
-    elif row.verdict in (NOT_OBSERVABLE, TRUSTING):
+    elif row.verdict in (NOT_OBSERVABLE, TRUSTING, BY_DESIGN):
         why = row.form if row.verdict == TRUSTING else row.detail
         return Outcome("skipped", f"{row.obligation} is {row.verdict}: {why}")
     else:

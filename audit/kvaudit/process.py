@@ -8,8 +8,9 @@ import msgspec
 
 from kvaudit.answers import Malformed, check_outcomes, read_answer
 from kvaudit.child import Child, shown
-from kvaudit.errors import TargetError
+from kvaudit.errors import TargetError, UsageError
 from kvaudit.printable import one_line, plain
+from kvaudit.profiles import adopt, brought
 from kvaudit.protocol import (
     VERSION,
     Answer,
@@ -63,12 +64,12 @@ class ProcessTarget:
         self._child = Child(command, self._label)
         try:
             started = self._start(start_timeout)
+            self.profile = self._profile(started)
         except BaseException:
             self.close()
             raise
         self.name = one_line(started.name)
         self.version = one_line(started.version)
-        self.profile = started.profile
         self.stubs = tuple(map(one_line, started.stubs))
         self.notes = tuple(map(one_line, started.notes))
         self._offers = frozenset(started.capabilities)
@@ -87,6 +88,14 @@ class ProcessTarget:
         if lacking:
             raise TargetError(f"{self._label} lacks {', '.join(lacking)}: nothing can be audited without")
         return started
+
+    def _profile(self, started: Started) -> str:
+        if isinstance(started.profile, str):
+            return started.profile
+        try:
+            return adopt(brought(started.profile))
+        except UsageError as error:
+            raise TargetError(f"{self._label} brings a profile of its own: {error}") from None
 
     def open(self, pool: Pool) -> Failed | None:
         """Make a fresh manager; None if that went well."""

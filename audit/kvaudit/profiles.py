@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, get_args, get_type_hints
 
+import msgspec
+
+from kvaudit.errors import UsageError
+from kvaudit.excuses import Excuse
 from kvaudit.limits import ANY_POOL, Limits
 from kvspec.variants import SEED_VARIANTS, Variants
 
@@ -17,7 +22,8 @@ class Profile:
     """A choice among the named variants of the specification.
 
     notes: what differs by design, with the place in the engine's source that says so. limits: the pools that a target
-    can make. beyond: the reach goals that it cannot meet, each with the reason.
+    can make. beyond: the reach goals that it cannot meet, each with the reason. excuses: what differs by design and no
+    variant expresses.
     """
 
     name: str
@@ -27,6 +33,7 @@ class Profile:
     notes: tuple[str, ...] = ()
     limits: Limits = ANY_POOL
     beyond: Mapping[str, str] = field(default_factory=dict)
+    excuses: tuple[Excuse, ...] = ()
 
     @property
     def chooses(self) -> bool:
@@ -179,3 +186,30 @@ VLLM_MLX = Profile(
 
 _ENGINES = (VLLM, VLLM_ONE_QUEUE, SGLANG, TRANSFORMERS, VLLM_MLX, LMDEPLOY, NANO_VLLM, MINI_SGLANG)
 PROFILES = {profile.name: profile for profile in (SEED, STRICT, OWN_CACHE, *_ENGINES)}
+"""By name: those that are shipped, and what the targets of this process have brought (`adopt`)."""
+
+SHIPPED = frozenset(PROFILES)
+
+
+def brought(said: Mapping[str, Any]) -> Profile:
+    """The profile that a target has sent, field by field. Raises UsageError, naming what makes no sense."""
+    try:
+        profile = msgspec.convert(said, Profile)
+    except msgspec.ValidationError as error:
+        choices = "; ".join(f"{name}: {' | '.join(get_args(kind))}" for name, kind in get_type_hints(Variants).items())
+        hint = f". The variants are {choices}" if "variants" in str(error) else ""
+        raise UsageError(f"it makes no sense: {error}{hint}") from None
+    known = msgspec.to_builtins(profile)
+    for part, fields in (("", said), ("variants", said.get("variants", {})), ("limits", said.get("limits", {}))):
+        unknown = sorted(set(fields) - set(known[part] if part else known))
+        if unknown:
+            raise UsageError(f"{part or 'it'} has no {', '.join(unknown)}")
+    return profile
+
+
+def adopt(profile: Profile) -> str:
+    """Make the profile of a target known under its name, which is returned. Raises UsageError if that one is taken."""
+    if profile.name in SHIPPED and profile != PROFILES[profile.name]:
+        raise UsageError(f"the target brings a profile {profile.name!r}, and there is another of that name: rename it")
+    PROFILES[profile.name] = profile
+    return profile.name

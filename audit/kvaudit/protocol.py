@@ -241,14 +241,14 @@ class Started(_Message, frozen=True):
     """Who the target is.
 
     capabilities: the names of the methods that it offers, and of EXTRAS those that its allocate takes. profile: the
-    rules to which it wants to be held
-    (`kvaudit.profiles`). stubs: modules that were replaced. notes: what a reader of the report should know.
+    rules to which it wants to be held, by name, or all of them (the fields of `kvaudit.profiles.Profile`). stubs:
+    modules that were replaced. notes: what a reader of the report should know.
     """
 
     name: str
     capabilities: list[str]
     version: str = ""
-    profile: str = "seed"
+    profile: str | dict[str, Any] = "seed"
     stubs: list[str] = []
     notes: list[str] = []
     protocol: int = VERSION

@@ -11,7 +11,7 @@ from kvaudit.breach import gravest
 from kvaudit.execution import Execution, Scenario, play
 from kvaudit.findings import unseen
 from kvaudit.profiles import Profile
-from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
+from kvaudit.report import BY_DESIGN, CONFORMS, INCONCLUSIVE, VIOLATION
 from kvaudit.targets import Target
 from kvaudit.trace import TraceHeader, TraceLine
 from kvaudit.transcript import said
@@ -43,6 +43,11 @@ def replay(
         then = _when_saved(saved[id(operation)], words.came(judgement))
         line = f"{number:3}  {words.clipped(words.call(operation))} -> {words.came(judgement)}{expected}{then}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if execution.excused:
+        for place in execution.played[-1].judgement.excuses:
+            console.print(f"     {profile.excuses[place]}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"[bold yellow]{BY_DESIGN}[/]: the profile {profile.name} excuses it", highlight=False)
+        return CONFORMS
     shows = any(line.differs for line in lines)  # then no observe() is needed to see it again
     missing = unseen(header.obligation, target.capabilities) if not execution.breaches and not shows else []
     if missing:

@@ -6,6 +6,7 @@ import msgspec
 
 HOLDS = "holds"
 VIOLATED = "violated"
+BY_DESIGN = "differs by design"
 NOT_OBSERVABLE = "not observable"
 NOT_REACHED = "not reached"
 TRUSTING = "trusting"
@@ -23,7 +24,11 @@ VERDICTS = {CONFORMS: "conforms", VIOLATION: "violated", INCONCLUSIVE: "inconclu
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What was audited, and how. engine: who made the examples. workers: who ran them, if it was not one process."""
+    """What was audited, and how.
+
+    engine: who made the examples. workers: who ran them, if it was not one process. level: what was driven, a block
+    manager. settings: of an engine, NAME=VALUE each. source: the checkout that it was taken from.
+    """
 
     target: str
     version: str
@@ -40,6 +45,9 @@ class Header(msgspec.Struct, frozen=True):
     spec: int
     engine: str = "both"
     workers: str = ""
+    level: str = "manager"
+    settings: list[str] = []
+    source: str | None = None
 
 
 class PoolShown(msgspec.Struct, frozen=True):
@@ -127,11 +135,12 @@ class GoalCount(msgspec.Struct, frozen=True):
     count: int
 
 
-class Report(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-report/1"):
+class Report(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-report/2"):
     """Everything that an audit found out.
 
     more: further failures of an obligation, which were not made small. cut_short: why the audit ended before its
-    budget, if it did. reasons: why it is inconclusive, if it is. known: the failures that were known before.
+    budget, if it did. reasons: why it is inconclusive, if it is. known: the failures that were known before. date: of
+    its end, as YYYY-MM-DD in UTC.
     """
 
     header: Header
@@ -145,6 +154,7 @@ class Report(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-repor
     cut_short: str
     reasons: list[str]
     exit_code: int
+    date: str
     known: list[KnownFailure] = []
 
     @property

@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -45,7 +46,7 @@ from kvaudit.report import (
 from kvaudit.session import Budget, BudgetSpent, CutShort, Session
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.trace import Origin, read_trace
-from kvaudit.verdicts import inconclusive, misuse_row, rows
+from kvaudit.verdicts import inconclusive, misuse_row, rows, stale
 from kvaudit.volume.dispatch import results
 from kvaudit.volume.shards import Job, Shard, plan
 from kvaudit.volume.workers import Cluster, LocalPool, Workers
@@ -286,13 +287,20 @@ class Audit:
             max_steps=self._options.max_steps,
             max_time_s=self._options.max_time_s,
             assumptions=list(self._profile.assumptions),
-            notes=[*self._profile.notes, *self._target.notes, *_left_out(self._profile)],
+            notes=[
+                *self._profile.notes,
+                *self._target.notes,
+                *map(str, self._profile.excuses),
+                *_left_out(self._profile),
+            ],
             capabilities=sorted(self._target.capabilities),
             stubs=list(self._target.stubs),
             kvaudit=__version__,
             spec=SPEC_VERSION,
             engine=self._options.engine,
             workers=self._workers.name if self._workers is not None else "",
+            settings=list(self._spec.settings),
+            source=self._spec.source,
         )
 
     def _report(self, cut_short: str) -> Report:
@@ -302,15 +310,15 @@ class Audit:
             for key in groups.in_order
             if key in self._findings
         ]
-        seen = {name: _told_by(findings, name) or detail for name, detail in tally.seen.items()}
+        told = {name: _told_by(findings, name) or detail for name, detail in tally.seen.items()}
         misuse = misuse_row(self._misuse, adapted=self._spec.adapted, counts=self._options.misuse)
         table = [
             msgspec.structs.replace(row, known=row.verdict == VIOLATED and _is_known(findings, row.obligation))
-            for row in rows(self._profile, capabilities, seen, tally.goals, misuse)
+            for row in rows(self._profile, capabilities, msgspec.structs.replace(tally, seen=told), misuse)
         ]
         # Executions that end with a known failure meet less: what is not met is not asked for then.
         goals = tally.goals if not any(finding.known for finding in findings) else {}
-        reasons = ([cut_short] if cut_short else []) + inconclusive(capabilities, goals)
+        reasons = ([cut_short] if cut_short else stale(self._profile, tally)) + inconclusive(capabilities, goals)
         if any(row.verdict == VIOLATED and not row.known for row in table):
             exit_code = VIOLATION
         else:
@@ -318,10 +326,7 @@ class Audit:
         return Report(
             header=self._header(),
             rows=table,
-            goals=[
-                GoalCount(g.id, g.statement, tally.goals[g.id])
-                for g in goals_of(self._profile, self._target.capabilities)
-            ],
+            goals=[GoalCount(g.id, g.statement, tally.goals[g.id]) for g in self._goals],
             findings=findings,
             more=groups.uncounted,
             steps=tally.steps,
@@ -330,6 +335,7 @@ class Audit:
             cut_short=cut_short,
             reasons=reasons,
             exit_code=exit_code,
+            date=datetime.now(UTC).date().isoformat(),
             known=self._now_known,
         )
 

@@ -12,6 +12,7 @@ from kvaudit.errors import UsageError
 from kvaudit.evidence import Evidence, Matrix
 from kvaudit.explore.report import Explored
 from kvaudit.report import Report
+from kvaudit.sizing.report import CardSize
 from kvaudit.smoke import Smoke
 from kvaudit.trace import TraceHeader, TraceLine
 from kvaudit.vectors.format import Vector
@@ -25,6 +26,7 @@ FORMATS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "exploration": ("what kvaudit explore --json writes", (Explored,)),
     "smoke": ("what kvaudit smoke --json writes", (Smoke,)),
     "check": ("what kvaudit check --json writes", (Checked,)),
+    "size": ("what kvaudit size --json writes", (CardSize,)),
     "evidence": ("what one kind of check says of each obligation, as kvaudit matrix reads it", (Evidence,)),
     "matrix": ("what kvaudit matrix --json writes", (Matrix,)),
 }

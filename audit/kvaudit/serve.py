@@ -15,6 +15,7 @@ import msgspec
 from kvaudit.api import ApiTarget, encode_line
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.observation import check_types
+from kvaudit.profiles import PROFILES, SHIPPED
 from kvaudit.protocol import Failed, Observed, Open, Opened, Outcome, Question, Ran, Run, Start, Started, Stop
 from kvaudit.targets import load_in_process
 
@@ -52,7 +53,7 @@ def main() -> None:
         name=target.name,
         capabilities=sorted(target.capabilities),
         version=target.version,
-        profile=target.profile,
+        profile=target.profile if target.profile in SHIPPED else msgspec.to_builtins(PROFILES[target.profile]),
         stubs=list(target.stubs),
         notes=list(target.notes),
     )

@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from kvaudit import words
 from kvaudit.breach import gravest
 from kvaudit.collecting import rarely_collecting
 from kvaudit.execution import Execution, Played, Scenario, play
-from kvaudit.findings import Failure, Subject, failure_of
+from kvaudit.findings import Failure, Subject, details, failure_of
 from kvaudit.goals import goals_of
 from kvaudit.groups import Groups, key_of
 from kvaudit.interrupt import Interrupt
@@ -45,13 +46,25 @@ class _Breached(BaseException):
         self.execution = execution
 
 
+class Difference(msgspec.Struct):
+    """A difference by design: how often it was met, and what was said of it first."""
+
+    times: int
+    first: str
+
+
 class Tally(msgspec.Struct):
-    """What has been done and met. goals: how often each. seen: the broken obligations, each as it was seen first."""
+    """What has been done and met.
+
+    goals: how often each. seen: the broken obligations, each as it was seen first. excused: by the place of the excuse
+    in the profile.
+    """
 
     steps: int = 0
     executions: int = 0
     goals: dict[str, int] = {}
     seen: dict[str, str] = {}
+    excused: dict[int, Difference] = {}
 
     def add(self, other: Tally) -> None:
         """What another one counted, too."""
@@ -60,6 +73,12 @@ class Tally(msgspec.Struct):
         for goal, times in other.goals.items():
             self.goals[goal] = self.goals.get(goal, 0) + times
         self.seen = {**other.seen, **self.seen}
+        for excuse, difference in other.excused.items():
+            self.differs(excuse, difference.first, difference.times)
+
+    def differs(self, excuse: int, what: str, times: int = 1) -> None:
+        """Count a difference by design."""
+        self.excused.setdefault(excuse, Difference(0, what)).times += times
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -176,6 +195,10 @@ class Session(Driver):
         if tally.steps % _TELL_EVERY == 0:
             self._on_tick()
         breaches = played.judgement.breaches
+        if played.judgement.excused:
+            self._execution = None
+            self._see(execution)
+            raise EndExample
         if not breaches:
             for goal in self._tracker.reached(played):
                 if goal in tally.goals:
@@ -192,6 +215,11 @@ class Session(Driver):
     def _see(self, execution: Execution) -> None:
         for breach in execution.breaches:
             self.tally.seen.setdefault(breach.obligation, breach.detail)
+        if execution.excused:
+            operation, judgement = execution.played[-1].operation, execution.played[-1].judgement
+            for excuse in judgement.excuses:
+                said = "; ".join(details(judgement.excused))
+                self.tally.differs(excuse, f"{words.call(operation)}: {said}")
 
     # --- what fails ----------------------------------------------------------------------------------------
 

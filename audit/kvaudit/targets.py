@@ -3,12 +3,14 @@
 kvblocks                the manager of this distribution
 pkg.module:Class        a class on the Python path
 path/to/file.py:Class   a class in a file
+path/to/file.py         an adapter in a file, of an engine that has none here (docs/adapters.md)
 vllm, vllm==0.33.0      an engine: the installed one, or a version brought by `kvaudit fetch`
 cmd:PROGRAM ARGS        any program that speaks the protocol
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.machinery
 import importlib.util
@@ -24,7 +26,7 @@ from typing import Any, Protocol
 from kvaudit.api import REQUIRED, ApiTarget
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.process import ProcessTarget, Tap
-from kvaudit.profiles import PROFILES, Profile
+from kvaudit.profiles import PROFILES, Profile, adopt
 from kvaudit.protocol import Failed, Operation, Outcome, Pool
 from kvaudit.refusals import REFUSALS, refusal_names
 
@@ -106,12 +108,12 @@ class TargetSpec:
 
     @property
     def adapted(self) -> bool:
-        """An adapter of ours stands between: misuse would audit the adapter and not the engine."""
-        return self.engine is not None
+        """An adapter stands between: misuse would audit the adapter and not the engine."""
+        return self.engine is not None or _is_adapter(self.text)
 
     def start(self) -> Target:
         """Start the target. Raises UsageError (nothing of that name) or TargetError (it does not start)."""
-        if self.is_program or self.engine is not None or self.isolate:
+        if self.is_program or self.adapted or self.isolate:
             return self.start_process()
         self._check_source()
         target = load_in_process(self.text, refusals=frozenset(self.refusals), timeout=self.timeout)
@@ -157,10 +159,10 @@ class TargetSpec:
         return ProcessTarget(command, timeout=self.timeout + 5, label=label, hidden=self._hidden(), tap=tap)
 
     def _check_source(self) -> None:
-        if self.source is not None and self.engine is None:
-            raise UsageError(f"--source is for engines ({', '.join(ENGINES)}), not for {self.text}")
-        if self.settings and self.engine is None:
-            raise UsageError(f"--set is for engines ({', '.join(ENGINES)}), not for {self.text}")
+        if self.source is not None and not self.adapted:
+            raise UsageError(f"--source is for engines ({', '.join(ENGINES)}) and adapters, not for {self.text}")
+        if self.settings and not self.adapted:
+            raise UsageError(f"--set is for engines ({', '.join(ENGINES)}) and adapters, not for {self.text}")
         for setting in self.settings:
             if not all(setting.partition("=")):
                 raise UsageError(f"--set {setting}: it is to be NAME=VALUE")
@@ -177,13 +179,16 @@ def load_in_process(
     """Load a class or an engine into this process. Raises UsageError or TargetError."""
     refusals = refusals | REFUSALS
     name = text.partition("==")[0]
-    if name in ENGINES:
+    if name in ENGINES or _is_adapter(text):
         return _load_engine(name, source, refusals, timeout, settings)
     path = "kvblocks:BlockManager" if text == "kvblocks" else text
     module_name, colon, class_name = path.rpartition(":")
     if text.endswith(".py"):
         classes = ", ".join(f"{text}:{name}" for name in _candidates(_import_file(text)))
-        raise UsageError(f"{text} is a file: name its class, too ({classes or 'it has none'})")
+        raise UsageError(
+            f"{text} is a file: name its class, too ({classes or 'it has none'}). A file that is an adapter has RECIPE "
+            "and load (docs/adapters.md)"
+        )
     if not colon or not module_name or not class_name:
         raise UsageError(
             f"no target {text!r}. A target is kvblocks, an engine ({', '.join(ENGINES)}, with ==VERSION or without), "
@@ -203,6 +208,21 @@ def load_in_process(
     return ApiTarget(manager, name=text, version=version, profile=profile, refusals=refusals, timeout=timeout)
 
 
+def _is_adapter(text: str) -> bool:
+    """Whether it names a file with the two things that make an adapter; it is not imported for that."""
+    if not text.endswith(".py"):
+        return False
+    try:
+        body = ast.parse(Path(text).read_bytes()).body
+    except (OSError, SyntaxError, ValueError):  # told by whoever imports it
+        return False
+    defined = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    for node in body:
+        for place in node.targets if isinstance(node, ast.Assign) else ():
+            defined |= {place.id} if isinstance(place, ast.Name) else set()
+    return {"RECIPE", "load"} <= defined
+
+
 def _candidates(module: Any) -> list[str]:
     """The classes of a module that may be meant as a target: those that have the methods, or else all."""
     own = sorted(name for name, value in vars(module).items() if _is_candidate(value, module.__name__))
@@ -220,7 +240,10 @@ def _load_engine(
 ) -> ApiTarget:
     from kvaudit.engines.fetch import packages
 
-    adapter = importlib.import_module(f"kvaudit.engines.{name.replace('-', '_')}")
+    if name in ENGINES:
+        adapter = importlib.import_module(f"kvaudit.engines.{name.replace('-', '_')}")
+    else:
+        adapter = _import_file(name)
     try:
         chosen = adapter.RECIPE.chosen(settings)
         if adapter.RECIPE.needs:
@@ -233,7 +256,7 @@ def _load_engine(
         engine.manager,
         name=engine.name,
         version=engine.version,
-        profile=engine.profile,
+        profile=engine.profile if isinstance(engine.profile, str) else adopt(engine.profile),
         stubs=engine.stubs,
         notes=[*engine.notes, *(f"{setting}: {value}" for setting, value in chosen.items())],
         refusals=refusals,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from kvaudit.excuses import Excuse
 from kvaudit.goals import goals_of
 from kvaudit.misuse import Accepted, in_words
 from kvaudit.profiles import Profile
-from kvaudit.report import HOLDS, NOT_OBSERVABLE, NOT_REACHED, TRUSTING, VIOLATED, Row
+from kvaudit.report import BY_DESIGN, HOLDS, NOT_OBSERVABLE, NOT_REACHED, TRUSTING, VIOLATED, Row
+from kvaudit.session import Tally
+from kvaudit.words import count
 from kvspec.obligations import LEDGER, OBLIGATIONS
 from kvspec.variants import chosen
 
@@ -15,19 +18,17 @@ ESSENTIAL = {"K1": "num_cached_tokens", "O1": "num_free_blocks", "I4": "num_free
 """Without these no verdict is worth its name."""
 
 
-def rows(
-    profile: Profile, capabilities: Collection[str], seen: Mapping[str, str], met: Mapping[str, int], misuse: Row
-) -> list[Row]:
+def rows(profile: Profile, capabilities: Collection[str], tally: Tally, misuse: Row) -> list[Row]:
     """A row for each obligation.
 
-    capabilities: what the target offers. seen: the broken obligations, each with what was seen. met: how often each
-    reach goal was met. misuse: the row of O10, see `misuse_row`.
+    capabilities: what the target offers. tally: what was seen, and which reach goals were met. misuse: the row of O10,
+    see `misuse_row`.
     """
     offered = {*capabilities, *([LEDGER] if "observe" in capabilities else [])}
-    return [misuse if name == "O10" else _row(name, profile, offered, seen, met) for name in OBLIGATIONS]
+    return [misuse if name == "O10" else _row(name, profile, offered, tally) for name in OBLIGATIONS]
 
 
-def _row(name: str, profile: Profile, offered: set[str], seen: Mapping[str, str], met: Mapping[str, int]) -> Row:
+def _row(name: str, profile: Profile, offered: set[str], tally: Tally) -> Row:
     obligation = OBLIGATIONS[name]
     form = chosen(profile.variants, name)
     unseen = obligation.needs - offered
@@ -37,17 +38,46 @@ def _row(name: str, profile: Profile, offered: set[str], seen: Mapping[str, str]
     def row(verdict: str, detail: str = "") -> Row:
         return Row(name, obligation.title, obligation.statement, verdict, "; ".join(form), detail)
 
-    if name in seen:
-        return row(VIOLATED, seen[name])
+    if name in tally.seen:
+        return row(VIOLATED, tally.seen[name])
+    if by_design := _by_design(name, profile, tally):
+        return row(BY_DESIGN, "; ".join(by_design))
     if unseen and not obligation.weaker:
         missing = ", ".join("observe()" if need == LEDGER else f"{need}()" for need in sorted(unseen))
         return row(NOT_OBSERVABLE, f"the target offers no {missing}")
     if name == "O9" and not profile.limits.cache_switch:
         return row(NOT_OBSERVABLE, "its prefix cache cannot be switched off")
-    missed = [goal.id for goal in goals_of(profile, offered) if name in goal.supports and not met[goal.id]]
+    missed = [goal.id for goal in goals_of(profile, offered) if name in goal.supports and not tally.goals[goal.id]]
     if missed:
         return row(NOT_REACHED, f"not met: {', '.join(missed)}")
+    unmet = [excuse.reason for excuse in _unseen(profile, tally) if excuse.obligation == name]
+    if unmet:
+        return row(NOT_REACHED, f"not met, though excused: {'; '.join(unmet)}")
     return row(HOLDS)
+
+
+def _by_design(name: str, profile: Profile, tally: Tally) -> list[str]:
+    """What was seen of an obligation and is excused."""
+    met = [(excuse, tally.excused.get(place)) for place, excuse in enumerate(profile.excuses)]
+    return [
+        f"{excuse.reason} ({excuse.source}); met {count(seen.times, 'time')}, first: {seen.first}"
+        for excuse, seen in met
+        if seen is not None and excuse.obligation == name
+    ]
+
+
+def stale(profile: Profile, tally: Tally) -> list[str]:
+    """The excuses whose difference was never seen, though every reach goal was met: what they say is not so."""
+    if not all(tally.goals.values()):
+        return []
+    return [
+        f"stale excuse of {excuse.obligation}: what it is to excuse was not seen ({excuse.reason}, {excuse.source})"
+        for excuse in _unseen(profile, tally)
+    ]
+
+
+def _unseen(profile: Profile, tally: Tally) -> list[Excuse]:
+    return [excuse for place, excuse in enumerate(profile.excuses) if place not in tally.excused]
 
 
 def misuse_row(result: tuple[int, Sequence[Accepted]] | None, *, adapted: bool, counts: bool) -> Row:

@@ -12,6 +12,9 @@ MAX_TOKEN_ID = 2**32 - 1
 TOKEN = "I"  # the item of an `array`: an unsigned integer of 32 bits
 TOKEN_BYTES = 4
 
+Unchecked = int | Any
+"""Where an int is due. Any as well: a compiled build would take True for 1 before it is looked at."""
+
 
 def blocks_for(num_tokens: int, block_size: int) -> int:
     """How many blocks hold `num_tokens` tokens: their quotient rounded up."""
@@ -23,14 +26,14 @@ def match_limit(num_tokens: int, block_size: int) -> int:
     return (num_tokens - 1) // block_size
 
 
-def check_size(name: str, value: int, least: int = 1) -> int:
+def check_size(name: str, value: Unchecked, least: int = 1) -> int:
     """`value` if it is an integer >= least, else InvalidArgument."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InvalidArgument(f"{name} must be an integer >= {least}, not {value!r}")
     return value
 
 
-def check_token(token_id: int) -> int:
+def check_token(token_id: Unchecked) -> int:
     """`token_id` if it is an integer in 0 .. 2**32 - 1, else InvalidArgument."""
     if not isinstance(token_id, int) or isinstance(token_id, bool) or not 0 <= token_id <= MAX_TOKEN_ID:
         raise InvalidArgument(f"a token id is an integer in 0 .. 2**32 - 1, not {token_id!r}")
@@ -49,7 +52,7 @@ def check_tokens(token_ids: Iterable[int]) -> array[int]:
     return tokens
 
 
-def _packed(token_ids: Iterable[int]) -> array[int]:
+def _packed(token_ids: Iterable[Unchecked]) -> array[int]:
     view = None if isinstance(token_ids, list) else _buffer(token_ids)
     if view is not None and view.format == TOKEN:
         return array(TOKEN, view.tobytes())

@@ -13,6 +13,7 @@ A strategy is a callable `(parent, tokens, extra) -> key`:
 import hashlib
 import struct
 from collections.abc import Callable, Hashable
+from importlib.util import find_spec
 from typing import Any
 
 from kvblocks.errors import InvalidArgument
@@ -77,7 +78,7 @@ def xxh3(parent: Any, tokens: bytes, extra: tuple[Any, ...]) -> bytes:
 STRATEGIES: dict[str, HashStrategy] = {"sha256": sha256, "builtin": builtin, "xxh3": xxh3}
 
 
-def strategy(hasher: str | HashStrategy) -> HashStrategy:
+def strategy(hasher: str | HashStrategy | Any) -> HashStrategy:
     """The strategy of that name, or the given callable guarded against keys that could not be used.
 
     Raises InvalidArgument for an unknown name, for "xxh3" without the xxhash package, and for
@@ -87,11 +88,8 @@ def strategy(hasher: str | HashStrategy) -> HashStrategy:
         return _guarded(hasher)
     if not isinstance(hasher, str) or hasher not in STRATEGIES:
         raise InvalidArgument(f"hasher is one of {', '.join(STRATEGIES)} or a callable, not {hasher!r}")
-    if hasher == "xxh3":
-        try:
-            import xxhash  # noqa: F401
-        except ImportError:
-            raise InvalidArgument("hasher 'xxh3' needs the package xxhash: pip install xxhash") from None
+    if hasher == "xxh3" and find_spec("xxhash") is None:
+        raise InvalidArgument("hasher 'xxh3' needs the package xxhash: pip install xxhash")
     return STRATEGIES[hasher]
 
 

@@ -23,6 +23,7 @@ from typing import ClassVar, NamedTuple
 from kvblocks.arithmetic import (
     MAX_TOKEN_ID,
     TOKEN_BYTES,
+    Unchecked,
     blocks_for,
     check_size,
     check_token,
@@ -61,8 +62,8 @@ class BlockManager:
 
     def __init__(
         self,
-        num_blocks: int,
-        block_size: int,
+        num_blocks: Unchecked,
+        block_size: Unchecked,
         enable_prefix_cache: bool = True,
         *,
         hasher: str | HashStrategy = "sha256",
@@ -126,7 +127,7 @@ class BlockManager:
         self._extra[seq_id] = extra
         return list(table)
 
-    def append_slot(self, seq_id: Hashable, token_id: int) -> int:
+    def append_slot(self, seq_id: Hashable, token_id: Unchecked) -> int:
         """Add one token to a live sequence and return its slot; takes a new block if the last one is full.
 
         A block that becomes full gets its identity, so later prompts can hit what was generated.
@@ -174,7 +175,7 @@ class BlockManager:
             raise PositionOutOfRange(f"position {pos} is not in 0 .. {len(self._tokens[seq_id]) - 1}")
         return self._tables[seq_id][pos // self.block_size] * self.block_size + pos % self.block_size
 
-    def can_allocate(self, num_tokens: int) -> bool:
+    def can_allocate(self, num_tokens: Unchecked) -> bool:
         """A coarse check that ignores hits: True means that `allocate` succeeds, False that it may fail."""
         check_size("num_tokens", num_tokens, least=0)
         return blocks_for(num_tokens, self.block_size) <= self.num_free_blocks

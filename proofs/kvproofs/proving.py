@@ -9,7 +9,7 @@ from multiprocessing import get_context
 
 import z3
 
-from kvproofs import capacity, sources
+from kvproofs import capacity, sizing, sources
 from kvproofs.draining import drained
 from kvproofs.encoding import SOURCE, encode
 from kvproofs.encoding_injective import injective
@@ -23,6 +23,7 @@ _OTHERS: dict[str, Callable[[], Iterator[Goal]]] = {
     "naive allocate": lambda: capacity.naive_check_is_refuted(capacity.naive()),
     "free all": lambda: drained(sources.manager_class(), {}),
     "encode": lambda: chain(encode(SOURCE, {}), injective()),
+    "sizing": lambda: chain(sizing.shared(sizing.SOURCE, {}), sizing.sums()),
     "lemmas": lemmas,
 }
 

@@ -31,6 +31,7 @@ DECLARED: dict[str, frozenset[str]] = {
     "naive allocate": frozenset({REFUTED}),
     "free all": frozenset({"I4", EXECUTION}),
     "encode": frozenset({"E", EXECUTION}),
+    "sizing": frozenset({"fits", "full", "shares", "refused", "sums", EXECUTION}),
     "lemmas": frozenset({"arithmetic", "prefixes", "identities", "counting", "holders", "extras"}),
 }
 

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from audit.auditing import MINIATURES, kvaudit
+from audit.model_configs import LLAMA_8B
 from audit.test_malformed_traces import MIDLIFE
 from kvaudit.errors import UsageError
 from kvaudit.schemas import NAMES, schema
@@ -28,9 +29,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     kvaudit("smoke", target, "--json", "smoke.json", cwd=folder)
     [trace] = folder.glob("kept/*/trace.jsonl")
     kvaudit("check", str(trace), "--json", "check.json", cwd=folder)
+    (folder / "config.json").write_text(json.dumps(LLAMA_8B))
+    kvaudit("size", ".", "--memory", "80GiB", "--weights", "16GB", "--json", "size.json", cwd=folder)
     one = {
         name: [json.loads((folder / f"{name}.json").read_text())]
-        for name in ("report", "exploration", "matrix", "smoke", "check")
+        for name in ("report", "exploration", "matrix", "smoke", "check", "size")
     }
     evidence = [{**one["matrix"][0]["evidence"][0], "format": "kvaudit-evidence/1"}]
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import hashlib
 import sys
 from array import array
@@ -161,15 +160,7 @@ def test_xxh3_is_xxhash() -> None:
 
 
 def test_xxh3_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without_xxhash(name: str, *arguments: Any, **named: Any) -> Any:
-        if name == "xxhash":
-            raise ImportError(name)
-        return real(name, *arguments, **named)
-
-    monkeypatch.delitem(sys.modules, "xxhash", raising=False)
-    monkeypatch.setattr(builtins, "__import__", without_xxhash)
+    monkeypatch.setitem(sys.modules, "xxhash", None)
     with pytest.raises(InvalidArgument, match="pip install xxhash"):
         BlockManager(4, 2, hasher="xxh3")
     BlockManager(4, 2, hasher="sha256")

@@ -12,7 +12,10 @@ from kvaudit.profiles import PROFILES
 FAILURES = Path(".kvaudit/failures")
 
 RULES = f"The rules: {', '.join(PROFILES)} (docs/profiles.md)"
-_TARGET_HELP = "kvblocks, an engine (vllm, vllm==0.33.0), pkg.module:Class, path/to/file.py:Class, or cmd:PROGRAM ARGS"
+_TARGET_HELP = (
+    "kvblocks, an engine (vllm, vllm==0.33.0), an adapter (path/to/file.py), pkg.module:Class, path/to/file.py:Class, "
+    "or cmd:PROGRAM ARGS"
+)
 Target = Annotated[str, typer.Argument(metavar="TARGET", help=_TARGET_HELP)]
 Source = Annotated[
     str | None,

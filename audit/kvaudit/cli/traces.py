@@ -15,7 +15,7 @@ from rich.padding import Padding
 from kvaudit.cli.console import INTERRUPTED, JsonFile, ReportFolder, say, started
 from kvaudit.cli.options import RULES, BlackBox, Isolate, Json, Refusal, Report, Settings, Source, Timeout
 from kvaudit.errors import BrokenProtocol, TargetError, UsageError
-from kvaudit.profiles import Profile
+from kvaudit.profiles import PROFILES, Profile
 from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec
 
 if TYPE_CHECKING:
@@ -179,8 +179,9 @@ def _named(target: str | None, header: TraceHeader) -> str:
 def _started(spec: TargetSpec, header: TraceHeader, profile: str | None) -> Iterator[tuple[Target, Profile, Console]]:
     """As `started`; where what the trace names cannot be started, the error says whose name that is."""
     begun = False
+    its_own = header.profile if header.profile in PROFILES or not spec.adapted else None  # None: the adapter brings it
     try:
-        with started(spec, profile or header.profile) as parts:
+        with started(spec, profile or its_own) as parts:
             begun = True
             yield parts
     except (UsageError, TargetError) as error:

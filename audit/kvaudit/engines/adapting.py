@@ -6,11 +6,13 @@ import ast
 import importlib.metadata
 import inspect
 import re
+import subprocess
+import traceback
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from kvaudit.engines.lite import Loaded, LoadError
+from kvaudit.engines.lite import Loaded, LoadError, hint_of_stubs
 
 
 class OutOfBlocks(Exception):
@@ -83,7 +85,19 @@ def tried(
     except LoadError:
         raise
     except Exception as error:
-        raise LoadError(f"the API of this {engine} is not as expected: {type(error).__name__}: {error}") from error
+        what = f"{type(error).__name__}: {error} ({_where(error)})"
+        raise LoadError(f"adapter and {engine} do not fit: {what}{hint_of_stubs(str(error))}") from error
+
+
+def _where(error: Exception) -> str:
+    """The line that raised, and where that is in the engine or in what it imports, the line of the adapter, too."""
+    places = [f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}" for frame in _frames(error)]
+    return ", from ".join(dict.fromkeys((places[-1], places[0])))
+
+
+def _frames(error: Exception) -> list[traceback.FrameSummary]:
+    """Those below this module."""
+    return [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
 
 
 def definitions_of(file: Path, names: Collection[str], namespace: dict[str, Any]) -> dict[str, Any]:
@@ -109,7 +123,7 @@ _LATE_ANNOTATIONS = ast.parse("from __future__ import annotations").body
 
 
 def version_of(distribution: str, root: Path | None, loaded: Loaded) -> str:
-    """The version, from what came with the files; "unknown" for a checkout that was never built."""
+    """The version, from what came with the files; of a checkout that was never built its revision, or "unknown"."""
     stem = distribution.replace("-", "_")
     for file in sorted(loaded.root.glob(f"{stem}-*.dist-info/METADATA")):
         found = re.search(r"^Version: *(\S+)", file.read_text(encoding="utf-8"), re.MULTILINE)
@@ -121,7 +135,17 @@ def version_of(distribution: str, root: Path | None, loaded: Loaded) -> str:
         found = re.search(r"^__version__[^'\"\n]*['\"]([^'\"]+)['\"]", text, re.MULTILINE)
         if found:
             return found[1]
-    return importlib.metadata.version(distribution) if root is None else "unknown"
+    return importlib.metadata.version(distribution) if root is None else _revision(root)
+
+
+def _revision(root: Path) -> str:
+    if not (root / ".git").exists():
+        return "unknown"
+    command = ("git", "-C", str(root), "rev-parse", "--short", "HEAD")
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
 
 
 def _label(owner: Any) -> str:

@@ -23,6 +23,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kvaudit.profiles import Profile
+
 
 class LoadError(Exception):
     """The engine could not be loaded; the message says which part and why."""
@@ -34,14 +36,15 @@ class Engine:
 
     `manager` is a class with the seed's API over the real thing; `stubs` names the modules that were
     replaced, `notes` say what a reader of the report should know about how the engine was set up, and
-    `profile` names the rules of this version (`kvaudit.profiles`).
+    `profile` names the rules of this version (`kvaudit.profiles`); an adapter in a file of its own may give a `Profile`
+    of its own.
     """
 
     name: str
     version: str
     manager: type[Any]
     stubs: tuple[str, ...]
-    profile: str
+    profile: str | Profile
     notes: tuple[str, ...] = ()
 
 
@@ -281,7 +284,16 @@ class Loaded:
         try:
             return importlib.import_module(name)
         except Exception as error:
-            raise LoadError(f"{name} of {self.root} does not import: {type(error).__name__}: {error}") from error
+            what = f"{type(error).__name__}: {error}{hint_of_stubs(str(error))}"
+            raise LoadError(f"{name} of {self.root} does not import: {what}") from error
+
+
+def hint_of_stubs(message: str) -> str:
+    """What to look at where an error comes from a stub: those that there are. Empty where it does not look so."""
+    if "Stub" not in message and "MRO" not in message and "<stub" not in message:
+        return ""
+    names = sorted(name for name, module in sys.modules.items() if isinstance(module, _StubModule))
+    return f". Is something a stub that has to be real? Stubs: {', '.join(names)}"
 
 
 def install(recipe: Recipe, root: Path | None) -> Loaded:

@@ -293,6 +293,8 @@ class Playing:
             if execution.breaches:
                 found.failure = Failure(node.number, op, execution.breaches[0])
                 break
+            if execution.excused:
+                continue  # by design; what comes behind it is not looked at
             found.refused += execution.played[-1].judgement.refused
             found.new.append(Node(-1, node.number, op, longer, execution.oracle.ledger, longer))
         return found
