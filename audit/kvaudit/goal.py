@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvaudit.execution import Scenario
 from kvaudit.protocol import Allocate, Extras, Mutation, Pool
+from kvaudit.scenario import Scenario
 from kvspec.extra import Image, Lora
 
 

@@ -7,13 +7,8 @@ Witnesses are played first and then mutated (see `kvaudit.machine`), so that a v
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
-
-from kvaudit.execution import Scenario
 from kvaudit.goal import Goal, allocate, scenario
 from kvaudit.goals_extra import EXTRA_GOALS
-from kvaudit.profiles import Profile
 from kvaudit.protocol import Append, Free
 
 GOALS: tuple[Goal, ...] = (
@@ -309,20 +304,3 @@ GOALS: tuple[Goal, ...] = (
     ),
     *EXTRA_GOALS,
 )
-
-
-def goals_of(profile: Profile, capabilities: Collection[str]) -> tuple[Goal, ...]:
-    """The goals that a manager under this profile can reach, with witnesses for pools that it can make.
-
-    capabilities: what the target offers.
-    """
-    return tuple(
-        _fitted(goal, profile)
-        for goal in GOALS
-        if goal.id not in profile.beyond and all(kind in capabilities for kind in goal.needs)
-    )
-
-
-def _fitted(goal: Goal, profile: Profile) -> Goal:
-    pool, program = profile.limits.scaled(goal.witness.pool, goal.witness.program)
-    return replace(goal, witness=Scenario(pool, program))

@@ -7,29 +7,49 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kvaudit.protocol import MAX_TOKEN, Allocate, Append, Mutation, Pool, Program
+from kvaudit.programs import extra_of, prompt_of, with_extra, with_prompt
+from kvaudit.protocol import MAX_TOKEN, AnyMutation, Append, Pool, Program, Step, Submit
 from kvspec.extra import Image
 
 
 @dataclass(frozen=True)
 class Limits:
     """least_block_size: the smallest block. cache_switch: whether the prefix cache can be off. most_token: the largest
-    token id. appends: whether a sequence can grow."""
+    token id. appends: whether a sequence can grow. spare_blocks, spare_tokens: what of a pool no request of a scheduler
+    may count on."""
 
     least_block_size: int = 1
     cache_switch: bool = True
     most_token: int = MAX_TOKEN
     appends: bool = True
+    spare_blocks: int = 0
+    spare_tokens: int = 0
+
+    def longest(self, pool: Pool) -> int:
+        """So many tokens may one request of a scheduler have in all, those that it generates included."""
+        return (pool.num_blocks - self.spare_blocks) * pool.block_size - self.spare_tokens
 
     def allow(self, pool: Pool) -> bool:
         """Whether there can be such a pool."""
         return pool.block_size >= self.least_block_size and (pool.enable_prefix_cache or self.cache_switch)
 
+    def common(self, other: Limits) -> Limits:
+        """The pools and programs that both can do."""
+        return Limits(
+            max(self.least_block_size, other.least_block_size),
+            self.cache_switch and other.cache_switch,
+            min(self.most_token, other.most_token),
+            self.appends and other.appends,
+        )
+
     def nearest(self, pool: Pool) -> Pool:
-        """The pool itself, or the one most like it that there can be."""
+        """The pool itself, or the one most like it that there can be and that holds as long a request."""
         size = max(pool.block_size, self.least_block_size)
         return msgspec.structs.replace(
-            pool, block_size=size, enable_prefix_cache=pool.enable_prefix_cache or not self.cache_switch
+            pool,
+            num_blocks=pool.num_blocks + self.spare_blocks + -(-self.spare_tokens // size),
+            block_size=size,
+            enable_prefix_cache=pool.enable_prefix_cache or not self.cache_switch,
         )
 
     def scaled(self, pool: Pool, program: Program) -> tuple[Pool, Program]:
@@ -43,14 +63,20 @@ class Limits:
         return larger, tuple(longer for operation in kept for longer in _repeated(operation, times))
 
 
-def _repeated(operation: Mutation, times: int) -> Iterator[Mutation]:
-    if isinstance(operation, Allocate):
-        tokens = tuple(token for token in operation.tokens for _ in range(times))
-        images = tuple(Image(i.content_hash, i.start * times, i.length * times) for i in operation.extra.images)
-        extra = msgspec.structs.replace(operation.extra, images=images)
-        yield msgspec.structs.replace(operation, tokens=tokens, extra=extra)
+def _repeated(operation: AnyMutation, times: int) -> Iterator[AnyMutation]:
+    prompt = prompt_of(operation)
+    if prompt:
+        longer = with_prompt(operation, tuple(token for token in prompt for _ in range(times)))
+        if isinstance(longer, Submit):
+            longer = msgspec.structs.replace(longer, max_new_tokens=longer.max_new_tokens * times)
+        extra = extra_of(operation)
+        if extra.images:
+            images = tuple(Image(i.content_hash, i.start * times, i.length * times) for i in extra.images)
+            longer = with_extra(longer, msgspec.structs.replace(extra, images=images))
+        yield longer
     else:
-        yield from [operation] * (times if isinstance(operation, Append) else 1)
+        grows = isinstance(operation, Append) or (isinstance(operation, Step) and not operation.cancel)
+        yield from [operation] * (times if grows else 1)
 
 
 ANY_POOL = Limits()

@@ -14,9 +14,23 @@ from typing import IO, Literal, TypeVar
 import msgspec
 
 from kvaudit.errors import UsageError
-from kvaudit.execution import Scenario
-from kvaudit.protocol import Allocate, Mutation, Pool
+from kvaudit.programs import extra_of, names_of
+from kvaudit.protocol import (
+    MANAGER,
+    SCHEDULER,
+    Allocate,
+    AnyMutation,
+    Cancel,
+    LevelName,
+    Mutation,
+    Pool,
+    Request,
+    Step,
+    Submit,
+)
 from kvaudit.saved_ledger import SavedLedger, ledger_of
+from kvaudit.scenario import Scenario
+from kvaudit.scheduling.work import Work
 from kvaudit.trace_sense import check_line
 from kvspec.ledger import Ledger, empty_ledger
 from kvspec.obligations import OBLIGATIONS
@@ -25,7 +39,7 @@ FORMAT = "kvaudit-trace/1"
 EXTRA = "extra"
 """The feature of a trace in which sequences depend on more than their tokens: on a salt, a LoRA, images."""
 
-FEATURES: frozenset[str] = frozenset({EXTRA})
+FEATURES = frozenset({SCHEDULER, EXTRA})
 """What a trace may need beyond this format, by name. A reader that does not know a feature refuses the trace."""
 
 MAX_SLOTS = 2**24
@@ -60,6 +74,11 @@ class TraceHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     origin: Origin | None = None
 
     @property
+    def level(self) -> LevelName:
+        """The level of its operations."""
+        return SCHEDULER if SCHEDULER in self.features else MANAGER
+
+    @property
     def start(self) -> Ledger:
         """The ledger before the first operation. Raises UsageError if the saved one makes no sense."""
         pool = self.pool
@@ -72,7 +91,8 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """What an operation was answered, or was to be answered; None where that is not known.
 
     table: of an allocate. slot: of an append. num_cached_tokens: of the new sequence. num_free_blocks: after the
-    operation. error: the class of an exception. other: an answer that is neither table nor slot, in words.
+    operation. error: the class of an exception. other: an answer that is neither table nor slot, in words. work: of a
+    step of a scheduler.
     """
 
     outcome: Literal["completed", "refused", "raised"]
@@ -82,6 +102,7 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     num_free_blocks: int | None = None
     error: str = ""
     other: str = ""
+    work: Work | None = None
 
 
 RECORDED = ("table", "slot", "num_cached_tokens", "num_free_blocks")
@@ -92,9 +113,15 @@ class TraceLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     """An operation. `expected` would have been right; where the profile leaves a choice, more may be."""
 
     step: int
-    operation: Mutation
+    operation: AnyMutation
     expected: Answer | None = None
     came: Answer | None = None
+
+    @property
+    def mutation(self) -> Mutation:
+        """The operation, which is one of a block manager's."""
+        assert isinstance(self.operation, Mutation)
+        return self.operation
 
     @property
     def differs(self) -> bool:
@@ -108,6 +135,12 @@ class TraceLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
             or came.other != due.other
             or any(one != other for one, other in both if one is not None and other is not None)
         )
+
+
+def features_of(level: LevelName, program: Iterable[AnyMutation] = ()) -> tuple[str, ...]:
+    """What a reader has to know of a trace of these operations, at that level."""
+    scheduler = (SCHEDULER,) if level == SCHEDULER else ()
+    return (*scheduler, EXTRA) if any(extra_of(operation).items for operation in program) else scheduler
 
 
 class _Format(msgspec.Struct):
@@ -126,11 +159,6 @@ _NOT_PLAIN = (
 """How a file begins that holds a trace in another form, and what to do."""
 
 T = TypeVar("T")
-
-
-def features_of(program: Iterable[Mutation]) -> tuple[str, ...]:
-    """The features that a trace of these operations needs."""
-    return (EXTRA,) if any(isinstance(op, Allocate) and op.extra.items for op in program) else ()
 
 
 # --- writing -----------------------------------------------------------------------------------------------
@@ -202,7 +230,6 @@ class TraceReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.line = 0
-        self._has_extra = False
         try:
             self._size = path.stat().st_size
             self._file: IO[bytes] = path.open("rb")
@@ -240,8 +267,11 @@ class TraceReader:
                 raise UsageError(f"{self.where}: step {due} was due, this is step {line.step}: {hint}")
             if self.header.steps is not None and due > self.header.steps:
                 raise UsageError(f"{self.where}: the header promises no more than {self.header.steps} operations")
+            if isinstance(line.operation, Request) != (self.header.level == SCHEDULER):
+                kind = type(line.operation).__name__.lower()
+                raise UsageError(f"{self.where}: {kind} is no operation at {self.header.level} level: see `features`")
             check_line(line.operation, (line.expected, line.came), self.where)
-            if not self._has_extra and isinstance(line.operation, Allocate) and line.operation.extra.items:
+            if EXTRA not in self.header.features and extra_of(line.operation).items:
                 raise UsageError(f'{self.where} has an extra, for which the header is to list "{EXTRA}" in features')
             yield line
         steps = self.line - 1
@@ -284,7 +314,6 @@ class TraceReader:
         if unknown:
             needs = ", ".join(map(repr, unknown))
             raise UsageError(f"{self.where}: the trace needs {needs}, which this version does not know")
-        self._has_extra = EXTRA in header.features
         return header
 
     def _decode(self, decoder: msgspec.json.Decoder[T], text: bytes, problem: str) -> T:
@@ -315,9 +344,11 @@ def read_lines(path: Path) -> tuple[TraceHeader, list[TraceLine]]:
         lines = []
         for line in reader:
             operation = line.operation
-            if isinstance(operation, Allocate):
+            if isinstance(operation, (Allocate, Submit)):
                 seen.add(operation.seq)
-            elif operation.seq not in seen:  # whether it is still live depends on refusals, hence on the target
-                raise UsageError(f"{reader.where}: {operation.seq!r} was never allocated")
+            for seq in names_of(operation):  # whether it is still live depends on refusals, hence on the target
+                if seq not in seen:
+                    verb = "submitted" if isinstance(operation, (Step, Cancel)) else "allocated"
+                    raise UsageError(f"{reader.where}: {seq!r} was never {verb}")
             lines.append(line)
         return reader.header, lines

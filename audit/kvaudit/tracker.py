@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvaudit.execution import Played
 from kvaudit.oracle import Judgement
-from kvaudit.protocol import Allocate, Append, Free
+from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
 from kvspec.extra import Extra, Image, Item, Lora, Salt
 from kvspec.identity import Identity
 from kvspec.ledger import Change, Ledger
@@ -39,7 +39,7 @@ def _differences(one: Extra, other: Extra) -> set[str]:
 class Tracker:
     """Watches one execution and says which goals each operation reaches."""
 
-    def __init__(self) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._refused: set[str] = set()
         self._ended: set[str] = set()
         self._evicted: set[Identity] = set()
@@ -53,7 +53,7 @@ class Tracker:
         self._had_salt: set[str] = set()
         self._unsalted: set[Identity] = set()
 
-    def reached(self, played: Played) -> set[str]:
+    def reached(self, played: Played[Mutation, Judgement]) -> set[str]:
         """The goals that this operation, the next of the execution, reaches."""
         operation, judgement = played.operation, played.judgement
         before, after, change = judgement.before, judgement.after, judgement.change

@@ -9,15 +9,17 @@ is also met with variations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from kvaudit.choosing import Choices
 from kvaudit.goals import GOALS
 from kvaudit.limits import ANY_POOL, Limits
-from kvaudit.protocol import NOTHING, Allocate, Append, Extras, Free, Mutation, Pool
+from kvaudit.programs import of_manager, with_tokens
+from kvaudit.protocol import NOTHING, Allocate, Append, Extras, Free, Mutation, Pool, Setting
 from kvaudit.workload_extras import some_extras
 
 Engine = Literal["both", "hypothesis", "swarm"]
@@ -43,11 +45,39 @@ after the other; sums and multiples of 31; ids equal modulo the sizes of well-kn
 _NUM_BLOCKS = (1, 2, 3, 3, 4, 4, 5, 6, 6, 8, 12)
 _BLOCK_SIZES = (1, 2, 1, 2, 1, 2, 3, 4, 5)
 _CACHE = (True,) * 7 + (False,)
-_NAMES = ("a", "b", "c", "d", "e", "f", "g", "h", "s1", "s10", "s100", "S1")
-_SYMBOLS = (0, 0, 1, 2)
+NAMES = ("a", "b", "c", "d", "e", "f", "g", "h", "s1", "s10", "s100", "S1")
+SYMBOLS = (0, 0, 1, 2)
 _LONGEST_TEXT = 8
-_WITNESS_LENGTHS = (0, 0, 0, 0, 3, 5, 99, 99)
-_LAST_LEFT_OUT = 12
+WITNESS_LENGTHS = (0, 0, 0, 0, 3, 5, 99, 99)
+LAST_LEFT_OUT = 12
+
+
+class Rule(NamedTuple):
+    """Something that may be done next in an example. can: whether there is what it needs."""
+
+    play: Callable[[Any, Any], None]
+    can: Callable[[Any], bool]
+
+    @property
+    def name(self) -> str:
+        return self.play.__name__
+
+
+class Rulebook(NamedTuple):
+    """How examples are made.
+
+    example: a new one, which has `start` and `new_prompt`. always: the rules without which a pool is idle or full for
+    ever.
+    """
+
+    example: Callable[[Driver], Any]
+    rules: tuple[Rule, ...]
+    always: tuple[Rule, ...]
+
+
+def always(example: object) -> bool:
+    """Of a rule that needs nothing."""
+    return True
 
 
 class EndExample(Exception):
@@ -57,17 +87,29 @@ class EndExample(Exception):
 class Driver:
     """What the rules drive: one object for many examples, told of each example's begin, steps and end.
 
-    limits: the pools that it can be given. extras: what a sequence may depend on beside its tokens.
+    limits: the pools that it can be given. rulebook: how examples are made. settings: of a scheduler, the values that
+    each can have. extras: what a sequence may depend on beside its tokens.
     """
 
     limits: Limits = ANY_POOL
+    rulebook: Rulebook
+    settings: Mapping[str, tuple[Setting, ...]] = MappingProxyType({})
     extras: frozenset[str] = frozenset()
+
+    @property
+    def live(self) -> Mapping[Any, Sequence[int]]:
+        """The tokens of each live sequence."""
+        raise NotImplementedError
+
+    def is_legal(self, operation: Any) -> bool:
+        """Whether the operation may be played now."""
+        raise NotImplementedError
 
     def begin(self, pool: Pool) -> None:
         """A fresh pool."""
         raise NotImplementedError
 
-    def apply(self, operation: Mutation) -> bool:
+    def apply(self, operation: Any) -> bool:
         """Play a legal operation; True if it was refused. May raise EndExample, or anything else to end it all."""
         raise NotImplementedError
 
@@ -86,7 +128,7 @@ class Workload:
         self.prompts: list[Tokens] = []
         self.live: dict[str, Tokens] = {}
         self._extras: tuple[Extras, ...] = (NOTHING,)
-        self._witnesses = [g.witness for g in GOALS if driver.extras.issuperset(g.needs)]
+        self._witnesses = [goal.witness for goal in GOALS if driver.extras.issuperset(goal.needs)]
 
     def start(self, choices: Choices) -> None:
         """A fresh pool; and a part of a witness, its symbols on other token ids, one operation left out."""
@@ -94,7 +136,7 @@ class Workload:
             self._extras = some_extras(choices, self._driver.extras)
         most = self._driver.limits.most_token
         self._alphabet = choices.one_of([row for row in ALPHABETS if max(row) <= most])
-        length = choices.one_of(_WITNESS_LENGTHS)
+        length = choices.one_of(WITNESS_LENGTHS)
         if not length:
             drawn = Pool(choices.one_of(_NUM_BLOCKS), choices.one_of(_BLOCK_SIZES), choices.one_of(_CACHE))
             self._pool = self._driver.limits.nearest(drawn)
@@ -102,13 +144,14 @@ class Workload:
             return
         witness = choices.one_of(self._witnesses)
         pool, program = self._driver.limits.scaled(witness.pool, witness.program[:length])
-        left_out = choices.number(_LAST_LEFT_OUT)
+        renamed = tuple(with_tokens(operation, self._alphabet.__getitem__) for operation in program)
+        left_out = choices.number(LAST_LEFT_OUT)
         self._pool = pool
         self._driver.begin(pool)
-        for index, operation in enumerate(program):
+        for index, operation in enumerate(of_manager(renamed)):
             is_legal = (operation.seq in self.live) != isinstance(operation, Allocate)
             if index != left_out and is_legal:
-                self._play(_with_symbols(operation, self._alphabet))
+                self._play(operation)
 
     # --- rules ---------------------------------------------------------------------------------------------
     # Prompts are made and grown on their own; an allocate takes any of them, so the same one comes often.
@@ -124,14 +167,14 @@ class Workload:
         self.prompts.append(self.live[self._one_live(choices)] + self._text(choices))
 
     def allocate(self, choices: Choices) -> None:
-        name, prompt = choices.one_of(_NAMES), choices.one_of(self.prompts)
-        tokens = prompt[: self._pool.num_blocks * self._pool.block_size + 1]
+        name, prompt = choices.one_of(NAMES), choices.one_of(self.prompts)
         if name not in self.live:
+            tokens = prompt[: self._pool.num_blocks * self._pool.block_size + 1]
             self._play(Allocate(name, tokens, self._extra(choices, len(tokens))))
 
     def append(self, choices: Choices) -> None:
         if self._driver.limits.appends:
-            self._play(Append(self._one_live(choices), self._alphabet[choices.one_of(_SYMBOLS)]))
+            self._play(Append(self._one_live(choices), self._alphabet[choices.one_of(SYMBOLS)]))
 
     def append_all(self, choices: Choices) -> None:
         seq = self._one_live(choices)
@@ -158,7 +201,7 @@ class Workload:
 
     def _text(self, choices: Choices) -> Tokens:
         """Some symbols as token ids, at most two blocks of them."""
-        text = choices.some_of(_SYMBOLS, _LONGEST_TEXT)[: 2 * self._pool.block_size]
+        text = choices.some_of(SYMBOLS, _LONGEST_TEXT)[: 2 * self._pool.block_size]
         return tuple([self._alphabet[symbol] for symbol in text])
 
     def _play(self, operation: Mutation) -> bool:
@@ -175,21 +218,6 @@ class Workload:
         return False
 
 
-class Rule(NamedTuple):
-    """Something that a caller may do next. can: whether there is what it needs."""
-
-    play: Callable[[Workload, Choices], None]
-    can: Callable[[Workload], bool]
-
-    @property
-    def name(self) -> str:
-        return self.play.__name__
-
-
-def _always(workload: Workload) -> bool:
-    return True
-
-
 def _has_prompts(workload: Workload) -> bool:
     return bool(workload.prompts)
 
@@ -198,20 +226,16 @@ def _has_live(workload: Workload) -> bool:
     return bool(workload.live)
 
 
+_ALLOCATE = Rule(Workload.allocate, _has_prompts)
+_FREE = Rule(Workload.free, _has_live)
+
 RULES = (
-    Rule(Workload.new_prompt, _always),
+    Rule(Workload.new_prompt, always),
     Rule(Workload.grow_prompt, _has_prompts),
     Rule(Workload.next_turn, _has_live),
-    Rule(Workload.allocate, _has_prompts),
+    _ALLOCATE,
     Rule(Workload.append, _has_live),
     Rule(Workload.append_all, _has_live),
-    Rule(Workload.free, _has_live),
+    _FREE,
 )
-
-
-def _with_symbols(operation: Mutation, alphabet: Tokens) -> Mutation:
-    if isinstance(operation, Allocate):
-        return Allocate(operation.seq, tuple(alphabet[token] for token in operation.tokens), operation.extra)
-    if isinstance(operation, Append):
-        return Append(operation.seq, alphabet[operation.token])
-    return operation
+RULEBOOK = Rulebook(Workload, RULES, always=(_ALLOCATE, _FREE))

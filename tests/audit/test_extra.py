@@ -14,12 +14,14 @@ from audit.auditing import audit, audited, kvaudit, row, target_of
 from kvaudit import guard, record, words
 from kvaudit.anonymise import Names
 from kvaudit.errors import UsageError
-from kvaudit.execution import Execution, Scenario, play
 from kvaudit.guarding import ContractViolation
+from kvaudit.levels import play
+from kvaudit.manager_execution import ManagerExecution
 from kvaudit.misuse import try_misuse
 from kvaudit.profiles import SEED, STRICT
-from kvaudit.protocol import EXTRAS, Allocate, Append, Extras, Operation, Pool
+from kvaudit.protocol import EXTRAS, MANAGER, Allocate, Append, Extras, Operation, Pool
 from kvaudit.report import CONFORMS, VIOLATION
+from kvaudit.scenario import Scenario
 from kvaudit.targets import TargetSpec
 from kvaudit.trace import EXTRA, FORMAT, TraceHeader, TraceReader, features_of, lines_of, read_trace, write_trace
 from kvblocks import BlockManager, InvalidArgument
@@ -67,13 +69,13 @@ def test_one_that_takes_salts_alone_is_given_no_others() -> None:
 
 
 def test_what_cannot_be_told_to_a_target_is_said() -> None:
-    execution = Execution(target_of(SecondManager), Pool(4, 2), SEED)
+    execution = ManagerExecution(target_of(SecondManager), Pool(4, 2), SEED)
     with pytest.raises(UsageError, match="cannot be given the salt and lora and images of 'a'"):
         execution.apply(PROMPT)
 
 
 def test_an_extra_that_no_prompt_can_have_is_not_played() -> None:
-    execution = Execution(target_of(BlockManager), Pool(4, 2), SEED)
+    execution = ManagerExecution(target_of(BlockManager), Pool(4, 2), SEED)
     for images in (
         (Image(b"x", 2, 2),),
         (Image(b"x", 0, 2), Image(b"y", 1, 1)),
@@ -149,7 +151,7 @@ def test_a_trace_says_that_it_has_extras(tmp_path: Path) -> None:
     write_trace(path, TraceHeader(FORMAT, FORGETS.pool, "x:y", "seed"), lines_of(FORGETS))
     with pytest.raises(UsageError, match='line 2 has an extra, for which the header is to list "extra" in features'):
         read_trace(path)
-    header = TraceHeader(FORMAT, FORGETS.pool, "x:y", "seed", features=features_of(FORGETS.program))
+    header = TraceHeader(FORMAT, FORGETS.pool, "x:y", "seed", features=features_of(MANAGER, FORGETS.program))
     write_trace(path, header, lines_of(FORGETS))
     assert read_trace(path)[1] == FORGETS
     wrong = Scenario(FORGETS.pool, (Allocate("a", (0, 1), ALL),))

@@ -14,12 +14,13 @@ from audit.auditing import target_of
 from kvaudit.anonymise import Names
 from kvaudit.check import check_trace
 from kvaudit.checked import Checked
-from kvaudit.execution import Scenario, play
-from kvaudit.goals import goals_of
+from kvaudit.levels import goals_of, play
 from kvaudit.minimise import Small, minimise
 from kvaudit.profiles import SEED
+from kvaudit.protocol import MANAGER
 from kvaudit.replay import replay
 from kvaudit.report import CONFORMS, VIOLATION
+from kvaudit.scenario import Scenario
 from kvaudit.trace import FORMAT, TraceHeader, TraceLine, TraceReader, features_of, write_trace
 from kvaudit.vectors.make import vector_of
 from kvaudit.vectors.programs import PROGRAMS
@@ -46,7 +47,7 @@ def failing(mutant: Mutant) -> Scenario:
 def shrunk(mutant: Mutant) -> Small:
     """What `kvaudit shrink` makes of it."""
     program = failing(mutant).program
-    header = TraceHeader(FORMAT, failing(mutant).pool, "x:y", "seed", features=features_of(program))
+    header = TraceHeader(FORMAT, failing(mutant).pool, "x:y", "seed", features=features_of(MANAGER, program))
     return minimise(
         target_of(mutant.cls, black_box=True), SEED, header, failing(mutant), lambda plays, operations: None
     )

@@ -90,7 +90,7 @@ def test_what_does_not_fit_is_told(folder: Path, old: str, new: str, told: str) 
 
 def test_what_is_no_folder_of_the_engine_is_told(folder: Path) -> None:
     said = kvaudit("run", "acme.py", "--source", "acme.py", cwd=folder)
-    assert said.code == 2 and "holds no folder acme/" in said.err
+    assert said.code == 2 and "there is no folder acme.py" in said.err
     said = kvaudit("run", "acme.py", "--source", "src", "--set", "policy=lru", cwd=folder)
     assert said.code == 2 and "it has no setting 'policy'" in said.err
     said = kvaudit("run", "acme.py", cwd=folder)

@@ -16,9 +16,10 @@ import pytest
 from engines.controls import checkout, fetched, needs_torch
 from kvaudit import words
 from kvaudit.breach import gravest
-from kvaudit.execution import Scenario, play
+from kvaudit.levels import play
 from kvaudit.profiles import PROFILES
 from kvaudit.protocol import Allocate, Observe, Observed, Pool, Returned
+from kvaudit.scenario import Scenario
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.trace import TraceHeader, TraceLine, read_lines
 

@@ -13,7 +13,7 @@ import msgspec
 from kvaudit import words
 from kvaudit.choices import block_list
 from kvaudit.guarding.reads import number
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Raised, Refused
+from kvaudit.protocol import MANAGER, Allocate, Append, Free, Mutation, Outcome, Raised, Refused
 from kvaudit.saved_ledger import saved_ledger
 from kvaudit.trace import EXTRA, Answer, TraceHeader, TraceLine, features_of, write_trace
 from kvspec.ledger import Ledger
@@ -36,7 +36,7 @@ def dump(folder: Path, header: TraceHeader, start: Ledger, log: list[Appended | 
     num_blocks, obligation = header.pool.num_blocks, header.obligation
     lines = list(_lines(log, num_blocks))
     is_fresh = not start.sequences and not start.evictable and start.free == tuple(range(num_blocks))
-    features = features_of(line.operation for line in lines)
+    features = features_of(MANAGER, (line.operation for line in lines))
     if any(h.extra for h in start.block_hash if h is not None) or any(s.extra for s in start.sequences.values()):
         features = (EXTRA,)
     ledger = None if is_fresh else saved_ledger(start)
