@@ -17,6 +17,8 @@ from typer.main import get_command
 
 from kvaudit import words
 from kvaudit.cli.main import app
+from kvaudit.conformance.entries import read_table
+from kvaudit.conformance.shown import markdown as conformance_table
 from kvaudit.evidence import read_matrix
 from kvaudit.goals import GOALS, Goal
 from kvaudit.matrix import markdown
@@ -69,6 +71,9 @@ runs every kind of evidence and shows the matrix of today.
 - *planted bugs*: wrong managers that break the obligation, and how many of them fall to each of the others alone.
 """
 
+_TABLE_BEGINS = "<!-- written by docs/generate.py from conformance.json -->"
+_TABLE_ENDS = "<!-- the end of what is written by docs/generate.py -->"
+
 _CLI = """\
 # Command line
 
@@ -83,7 +88,9 @@ def pages() -> dict[str, str]:
         "goals.md": goals_page(),
         "assurance.md": assurance_page(),
         "mutation.md": mutation_page(),
+        "performance.md": performance_page(),
         "cli.md": cli_page(),
+        "engines.md": engines_page(),
     }
 
 
@@ -94,6 +101,15 @@ def mutation_page() -> str:
     from mutation.report import committed, reasons
 
     return page(committed(), reasons())
+
+
+def performance_page() -> str:
+    """The results of the last run of `python -m bench --write docs`."""
+    sys.path.append(str(Path(__file__).parents[1]))
+    from bench.page import page
+    from bench.results import read
+
+    return page(read(Path(__file__).parent / "performance.json"))
 
 
 def obligations_page() -> str:
@@ -171,6 +187,15 @@ def _calls(program: Program) -> Iterator[str]:
 def assurance_page() -> str:
     """The assurance matrix of kvblocks, from the results in docs/assurance.json."""
     return "\n".join([_ASSURANCE, *markdown(read_matrix([Path(__file__).parent / "assurance.json"]))]) + "\n"
+
+
+def engines_page() -> str:
+    """The page on the engines, which is written by hand but for the table between two marks."""
+    folder = Path(__file__).parent
+    before, _, rest = (folder / "engines.md").read_text(encoding="utf-8").partition(_TABLE_BEGINS)
+    _, _, after = rest.partition(_TABLE_ENDS)
+    table = "\n".join(conformance_table(read_table([folder / "conformance.json"])))
+    return f"{before}{_TABLE_BEGINS}\n{table}\n{_TABLE_ENDS}{after}"
 
 
 def cli_page() -> str:

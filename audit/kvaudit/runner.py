@@ -106,7 +106,7 @@ class Audit:
         self._emit = emit
         self._known = read_known(options.known, spec.text) if options.known is not None else []
         self._now_known: list[KnownFailure] = []
-        self._groups = Groups({known.key: known.trace for known in self._known})
+        self._groups = Groups[Failure]({known.key: known.trace for known in self._known})
         self._findings: dict[Key, Finding] = {}
         self._misuse: tuple[int, list[Accepted]] | None = None
         self._workers = options.workers()
@@ -156,7 +156,7 @@ class Audit:
             self._now_known.append(KnownFailure(known.trace, known.key.obligation, state))
             if state == FAILING:
                 failure = failure_of(self._subject, execution, None)
-                if self._groups.add(failure, key=known.key):
+                if self._groups.add(known.key, failure):
                     self._found(failure, known.key)
             elif execution.breaches:  # it fails otherwise: that is another failure
                 self._session.found(execution, None)
@@ -224,7 +224,7 @@ class Audit:
                 for name, times in result.uncounted.items():
                     self._groups.pass_over(name, times)
                 for failure, times in result.failures:
-                    if self._groups.add(failure, times):
+                    if self._groups.add(key_of(failure), failure, times):
                         self._found(failure)
                 if result.cut_short:
                     raise CutShort(result.cut_short)

@@ -101,7 +101,7 @@ class Session(Driver):
         self,
         subject: Subject,
         budget: Budget,
-        groups: Groups,
+        groups: Groups[Failure],
         *,
         on_failure: Callable[[Failure], None] = lambda failure: None,
         on_tick: Callable[[], None] = lambda: None,
@@ -257,7 +257,7 @@ class Session(Driver):
         self._tell(failure_of(self._subject, again, origin, *notes), hangs=execution.hangs)
 
     def _tell(self, failure: Failure, *, hangs: bool) -> None:
-        if not self._groups.add(failure):
+        if not self._groups.add(key_of(failure), failure):
             return
         self._on_failure(failure)
         if hangs:  # whoever hangs once mostly hangs again

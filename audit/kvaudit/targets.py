@@ -26,6 +26,7 @@ from typing import Any, Protocol
 from kvaudit.api import ApiTarget
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.in_process import InProcessTarget
+from kvaudit.limits import Limits
 from kvaudit.process import ProcessTarget, Tap
 from kvaudit.profiles import PROFILES, Profile, adopt
 from kvaudit.protocol import MANAGER, SCHEDULER, Failed, LevelName, Operation, Outcome, Pool, Setting
@@ -41,7 +42,7 @@ _PROGRAM = "cmd:"
 
 _NO_SETTINGS: Mapping[str, str] = {}
 
-ENGINES = ("vllm", "sglang", "transformers", "vllm-mlx", "lmdeploy", "nano-vllm", "mini-sglang")
+ENGINES = ("vllm", "sglang", "transformers", "vllm-mlx", "lmdeploy", "exllamav3", "nano-vllm", "mini-sglang")
 """Engines with an adapter: `kvaudit.engines` has a module of that name, with _ for -."""
 
 
@@ -168,6 +169,8 @@ class TargetSpec:
         return ProcessTarget(command, timeout=self.timeout + 5, label=label, hidden=self._hidden(), tap=tap)
 
     def _check_source(self) -> None:
+        if self.source is not None and not self.adapted and self.text.endswith(".py") and Path(self.text).is_file():
+            raise UsageError(f"{self.text} is no adapter: it is to define RECIPE and load(root), see docs/adapters.md")
         if self.source is not None and not self.adapted:
             raise UsageError(f"--source is for engines ({', '.join(ENGINES)}) and adapters, not for {self.text}")
         if self.settings and not self.adapted:
@@ -273,6 +276,7 @@ def _load_engine(
     level: LevelName | None,
 ) -> InProcessTarget:
     from kvaudit.engines.fetch import packages
+    from kvaudit.engines.lite import UnknownVersion
 
     if name in ENGINES:
         adapter = importlib.import_module(f"kvaudit.engines.{name.replace('-', '_')}")
@@ -289,17 +293,25 @@ def _load_engine(
         root = Path(source) if source is not None else None
         engine = loads[wanted](root, **chosen)
     except Exception as error:
-        raise TargetError(f"{name} could not be loaded: {error}") from error
+        tried = ". docs/engines.md names the versions that were tried" if isinstance(error, UnknownVersion) else ""
+        raise TargetError(f"{name} could not be loaded: {error}{tried if name in ENGINES else ''}") from error
     return _kind_of(engine.manager, level)(
         engine.manager,
         name=engine.name,
         version=engine.version,
-        profile=engine.profile if isinstance(engine.profile, str) else adopt(engine.profile),
+        profile=engine.profile if isinstance(engine.profile, str) else _adopted(name, engine.profile),
         stubs=engine.stubs,
         notes=[*engine.notes, *(f"{setting}: {value}" for setting, value in chosen.items())],
         refusals=refusals,
         timeout=timeout,
     )
+
+
+def _adopted(adapter: str, profile: Profile) -> str:
+    """Its name. The profile is sent to the auditor field by field: what a subclass does would not get there."""
+    if type(profile) is not Profile or type(profile.limits) is not Limits:
+        raise TargetError(f"{adapter}: PROFILE is to be a Profile with Limits, and no subclass of either")
+    return adopt(profile)
 
 
 def _import_file(path: str) -> Any:
@@ -356,7 +368,7 @@ def name_of_class(cls: type[Any]) -> str:
 
 
 def _fetched(requirement: str, level: LevelName | None) -> Path:
-    from kvaudit.engines.fetch import RECIPES, cached
+    from kvaudit.engines.fetch import RECIPES, cached, lacking
 
     name, _, version = requirement.partition("==")
     if name not in RECIPES:
@@ -364,7 +376,13 @@ def _fetched(requirement: str, level: LevelName | None) -> Path:
     folder = cached(name, version, level=level)
     if folder is None:
         what = f"{requirement} at scheduler level" if level == SCHEDULER else requirement
-        raise UsageError(f"{what} has not been fetched: kvaudit fetch {requirement}")
+        raise UsageError(
+            f"{what} has not been fetched: kvaudit fetch {requirement} (it may have been by another version of "
+            "kvaudit, or what was fetched is damaged)"
+        )
+    missing = lacking(RECIPES[name].needs)
+    if missing:
+        raise UsageError(f"{requirement} needs {' and '.join(missing)}, too: kvaudit fetch {requirement}")
     return folder
 
 

@@ -12,12 +12,24 @@ Single-threaded: one call at a time. Costs are in blocks of the sequence at hand
 depends on the size of the pool.
 """
 
+from __future__ import annotations
+
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
-from kvblocks.arithmetic import blocks_for, check_size, check_token, check_tokens, match_limit
+from kvblocks.arithmetic import (
+    MAX_TOKEN_ID,
+    TOKEN_BYTES,
+    Unchecked,
+    blocks_for,
+    check_size,
+    check_token,
+    check_tokens,
+    match_limit,
+)
 from kvblocks.errors import OutOfBlocks, PositionOutOfRange, SequenceExists, UnknownSequence
 from kvblocks.hashing import HashStrategy, Key, strategy
 
@@ -48,8 +60,8 @@ class BlockManager:
 
     def __init__(
         self,
-        num_blocks: int,
-        block_size: int,
+        num_blocks: Unchecked,
+        block_size: Unchecked,
         enable_prefix_cache: bool = True,
         *,
         hasher: str | HashStrategy = "sha256",
@@ -64,7 +76,7 @@ class BlockManager:
         self._block_hash: list[Key | None] = [None] * num_blocks
         self._hash_to_block: dict[Key, int] = {}
         self._tables: dict[Hashable, list[int]] = {}
-        self._tokens: dict[Hashable, list[int]] = {}
+        self._tokens: dict[Hashable, array[int]] = {}
         self._hashes: dict[Hashable, list[Key]] = {}
         self._cached: dict[Hashable, int] = {}
 
@@ -82,15 +94,14 @@ class BlockManager:
         hits = self._match(hashes, match_limit(len(tokens), self.block_size))
         needed = blocks_for(len(tokens), self.block_size) - len(hits)
         available = self.num_free_blocks
+        ref = self._ref
         for block in hits:
-            if self._ref[block] == 0:  # counted as free, but as a hit it cannot be taken as well
+            if ref[block] == 0:  # counted as free, but as a hit it cannot be taken as well
                 available -= 1
         if needed > available:
             raise OutOfBlocks(f"allocate needs {needed} new blocks, {available} are available")
-        table: list[int] = []
-        for block in hits:
-            self._hit(block)
-            table.append(block)
+        self._hit(hits)
+        table = list(hits)
         for _ in range(needed):
             table.append(self._take())
         for i in range(len(hits), len(hashes)):
@@ -101,27 +112,32 @@ class BlockManager:
         self._cached[seq_id] = len(hits) * self.block_size
         return list(table)
 
-    def append_slot(self, seq_id: Hashable, token_id: int) -> int:
+    def append_slot(self, seq_id: Hashable, token_id: Unchecked) -> int:
         """Add one token to a live sequence and return its slot; takes a new block if the last one is full.
 
         A block that becomes full gets its identity, so later prompts can hit what was generated.
         O(1), and O(block_size) when it fills a block. Raises OutOfBlocks, UnknownSequence, InvalidArgument.
         """
-        self._check_live(seq_id)
-        check_token(token_id)
-        table, tokens, hashes = self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id]
-        pos = len(tokens)
-        fills_block = self.enable_prefix_cache and (pos + 1) % self.block_size == 0
+        tokens = self._tokens.get(seq_id)
+        if tokens is None:
+            raise UnknownSequence(f"no live sequence {seq_id!r}")
+        if type(token_id) is not int or not 0 <= token_id <= MAX_TOKEN_ID:
+            check_token(token_id)
+        table, size = self._tables[seq_id], self.block_size
+        offset = len(tokens) % size
+        fills_block = offset + 1 == size and self.enable_prefix_cache
         key: Key = None
         if fills_block:
-            key = self._hash(hashes, [*tokens[pos + 1 - self.block_size :], token_id])
-        if pos // self.block_size == len(table):
+            block, hashes = tokens[len(tokens) - offset :], self._hashes[seq_id]
+            block.append(token_id)
+            key = self._hasher(hashes[-1] if hashes else None, block.tobytes(), ())
+        if offset == 0:
             table.append(self._take())  # the one thing that can refuse: nothing is written before it
         tokens.append(token_id)
         if fills_block:
-            hashes.append(key)
+            self._hashes[seq_id].append(key)
             self._register(table[-1], key)
-        return table[-1] * self.block_size + pos % self.block_size
+        return table[-1] * size + offset
 
     def free(self, seq_id: Hashable) -> None:
         """End a live sequence, last block first: the least general block is then the first to be evicted.
@@ -129,8 +145,7 @@ class BlockManager:
         O(number of its blocks). Raises UnknownSequence.
         """
         self._check_live(seq_id)
-        for block in reversed(self._tables[seq_id]):
-            self._release(block)
+        self._release(self._tables[seq_id])
         del self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id], self._cached[seq_id]
 
     def slot(self, seq_id: Hashable, pos: int) -> int:
@@ -143,7 +158,7 @@ class BlockManager:
             raise PositionOutOfRange(f"position {pos} is not in 0 .. {len(self._tokens[seq_id]) - 1}")
         return self._tables[seq_id][pos // self.block_size] * self.block_size + pos % self.block_size
 
-    def can_allocate(self, num_tokens: int) -> bool:
+    def can_allocate(self, num_tokens: Unchecked) -> bool:
         """A coarse check that ignores hits: True means that `allocate` succeeds, False that it may fail."""
         check_size("num_tokens", num_tokens, least=0)
         return blocks_for(num_tokens, self.block_size) <= self.num_free_blocks
@@ -181,34 +196,35 @@ class BlockManager:
         if seq_id not in self._tables:
             raise UnknownSequence(f"no live sequence {seq_id!r}")
 
-    def _hash(self, hashes: list[Key], tokens: list[int]) -> Key:
-        """The key of the block that follows the blocks of `hashes`. None stands before the first block."""
-        parent = hashes[-1] if hashes else None
-        return self._hasher(parent, tuple(tokens), ())
-
-    def _hash_chain(self, tokens: list[int]) -> list[Key]:
+    def _hash_chain(self, tokens: array[int]) -> list[Key]:
         """The keys of a prompt's full blocks: none for a partial last one, none with the cache off."""
         hashes: list[Key] = []
         if self.enable_prefix_cache:
-            for i in range(len(tokens) // self.block_size):
-                hashes.append(self._hash(hashes, tokens[i * self.block_size : (i + 1) * self.block_size]))
+            hasher, packed, size = self._hasher, tokens.tobytes(), TOKEN_BYTES * self.block_size
+            key: Key = None  # nothing stands before the first block
+            for start in range(0, len(packed) - size + 1, size):
+                key = hasher(key, packed[start : start + size], ())
+                hashes.append(key)
         return hashes
 
     def _match(self, hashes: list[Key], limit: int) -> list[int]:
         """The cached blocks of the longest run of hits from the start, at most `limit`."""
         hits: list[int] = []
-        for i in range(min(limit, len(hashes))):
-            block = self._hash_to_block.get(hashes[i])
+        block_of = self._hash_to_block
+        for key in hashes[: min(limit, len(hashes))]:
+            block = block_of.get(key)
             if block is None:
                 break
             hits.append(block)
         return hits
 
-    def _hit(self, block: int) -> None:
-        """Share a cached block; an idle one leaves the evictable pool first."""
-        if self._ref[block] == 0:
-            del self._evictable[block]
-        self._ref[block] += 1
+    def _hit(self, blocks: list[int]) -> None:
+        """Share cached blocks; idle ones leave the evictable pool first."""
+        ref, evictable = self._ref, self._evictable
+        for block in blocks:
+            if ref[block] == 0:
+                del evictable[block]
+            ref[block] += 1
 
     def _take(self) -> int:
         """A block for new content: the head of the free list, else the oldest evictable one."""
@@ -232,14 +248,15 @@ class BlockManager:
     def _register(self, block: int, key: Key) -> None:
         """Give a full block its identity; where another block has it already, the older mapping stays."""
         self._block_hash[block] = key
-        if key not in self._hash_to_block:
-            self._hash_to_block[key] = block
+        self._hash_to_block.setdefault(key, block)
 
-    def _release(self, block: int) -> None:
-        """One holder less; a block without holders becomes evictable if it has an identity, else free."""
-        self._ref[block] -= 1
-        if self._ref[block] == 0:
-            if self._block_hash[block] is not None:
-                self._evictable[block] = None
-            else:
-                self._free.append(block)
+    def _release(self, blocks: list[int]) -> None:
+        """One holder less, from the last block on; without holders it becomes evictable if it has a key, else free."""
+        ref, block_hash, evictable = self._ref, self._block_hash, self._evictable
+        for block in reversed(blocks):
+            ref[block] -= 1
+            if ref[block] == 0:
+                if block_hash[block] is not None:
+                    evictable[block] = None
+                else:
+                    self._free.append(block)

@@ -9,9 +9,9 @@ import z3
 
 from kvblocks import errors
 from kvproofs import allocate_reading, allocate_writing, theory
-from kvproofs.allocate_prompt import LENGTH, PROMPT, RUN, IterationError, Prompt, definitions, idle, tokens_below
+from kvproofs.allocate_prompt import LENGTH, PROMPT, RUN, IterationError, definitions, idle, is_prompt
 from kvproofs.allocate_table import focus, prove_table
-from kvproofs.allocate_writing import TAKE
+from kvproofs.allocate_writing import HITS, TAKE
 from kvproofs.backend import StateView, Step
 from kvproofs.containers import List
 from kvproofs.executor import Goal, executing
@@ -35,7 +35,7 @@ _USING = {
     "I3": ("table:",),
     "I4": ("I1", "I2", "I4", "N2", "cached", "ghost", "no ", "place", "table:", "BlockManager.allocate#1", TAKE),
     "I7": (
-        "I6", "I7", "N1", "N2", "N3", "N4", "O5", "BlockManager._hash_chain", "BlockManager.allocate",
+        "I6", "I7", "N1", "N2", "N3", "N4", "O5", "BlockManager._hash_chain", "BlockManager.allocate", HITS,
         "ghost", "identity", "no ", "place", "table:",
     ),
     "K1": (
@@ -54,7 +54,7 @@ def begin(manager: Any) -> Any:
     """The call, after saying what is meant by the run of hits."""
     for claim in definitions(capture(manager)):
         executing().assume(claim)
-    return manager.allocate(SeqTerm(SEQ_ID), Prompt())
+    return manager.allocate(SeqTerm(SEQ_ID), PROMPT)
 
 
 def allocate(cls: Any, options: dict[str, Any]) -> Iterator[Goal]:
@@ -65,7 +65,7 @@ def allocate(cls: Any, options: dict[str, Any]) -> Iterator[Goal]:
             unchanged(run, "O1")
             return
         before = run.before.state
-        legal = z3.And(z3.Not(before.live(SEQ_ID)), LENGTH >= 1, tokens_below(LENGTH))
+        legal = z3.And(z3.Not(before.live(SEQ_ID)), is_prompt())
         if not answered(run, legal, (errors.SequenceExists, errors.InvalidArgument)):
             return
         if run.outcome.error is not None:

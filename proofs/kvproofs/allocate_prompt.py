@@ -6,10 +6,11 @@ from typing import Any
 
 import z3
 
+from kvblocks import errors
 from kvproofs import theory
+from kvproofs.containers import Array
 from kvproofs.executor import executing
 from kvproofs.formulas import between, one
-from kvproofs.loops import Items
 from kvproofs.state import State
 from kvproofs.terms import BOOL, INT, Argument, div
 
@@ -18,35 +19,36 @@ LENGTH = z3.Int("prompt_len")
 RUN = z3.Int("run_of_hits")
 idle = z3.Function("idle_hits_below", INT, INT)
 
-_IS_INT, _IS_BOOL = z3.Array("prompt_is_int", INT, BOOL), z3.Array("prompt_is_bool", INT, BOOL)
+_IS_INT, _IS_BOOL, _IS_PLAIN = (z3.Array(f"prompt_is_{kind}", INT, BOOL) for kind in ("int", "bool", "plain"))
 
 
 class IterationError(Exception):
     """What iterating the caller's tokens may raise."""
 
 
-class Prompt(Items):
-    """Any iterable of anything, which may raise at any step."""
-
-    count = LENGTH
-
-    def __init__(self) -> None:
-        super().__init__(PROMPT)
-
-    def at(self, i: Any) -> Any:
-        if executing().fork(executing().fresh(BOOL, "iterating_raises")):
-            raise IterationError
-        return argument(i)
-
-
 def argument(i: Any) -> Argument:
-    return Argument(PROMPT[i], _IS_INT[i], _IS_BOOL[i])
+    """What the caller gave at place i."""
+    return Argument(PROMPT[i], _IS_INT[i], _IS_BOOL[i], _IS_PLAIN[i])
 
 
 def tokens_below(count: Any) -> Any:
     """What the caller gave below `count` are token ids."""
     j = z3.Int("j")
     return between(j, 0, count, argument(j).is_token(), PROMPT[j], _IS_INT[j], _IS_BOOL[j])
+
+
+def is_prompt() -> Any:
+    """The caller gave a token at least, and token ids only."""
+    return z3.And(LENGTH >= 1, tokens_below(LENGTH))
+
+
+def checked(prompt: Any) -> Array:
+    """`check_tokens` of the one prompt there is, as `prompt` proves it: it raises, or copies the prompt."""
+    if executing().fork(executing().fresh(BOOL, "iterating_raises")):
+        raise IterationError
+    if not executing().fork(is_prompt()):
+        raise errors.InvalidArgument("no prompt")
+    return Array(PROMPT, LENGTH)
 
 
 def key(i: Any) -> Any:

@@ -6,21 +6,12 @@ from typing import Any
 
 import z3
 
-from kvproofs.allocate_prompt import PROMPT, RUN, idle, key, tokens_below
+from kvproofs import theory
+from kvproofs.allocate_prompt import PROMPT, RUN, idle, key
 from kvproofs.formulas import between
 from kvproofs.loops import Loop
 from kvproofs.state import State
-from kvproofs.terms import INT, lift
-
-
-def check_loop(before: State, manager: Any, loop: Loop, local: dict[str, Any]) -> dict[str, Any]:
-    made, j = local["_made1"], z3.Int("j")
-    array = made.array if made.array is not None else z3.K(INT, z3.IntVal(0))
-    return {
-        "copied so far": z3.And(made.length == loop.i, made.start == 0),
-        "the caller's tokens": between(j, 0, loop.i, array[j] == PROMPT[j], array[j]),
-        "each of them valid": tokens_below(loop.i),
-    }
+from kvproofs.terms import lift
 
 
 def chain_loop(before: State, manager: Any, loop: Loop, local: dict[str, Any]) -> dict[str, Any]:
@@ -28,6 +19,7 @@ def chain_loop(before: State, manager: Any, loop: Loop, local: dict[str, Any]) -
     return {
         "one key a block": z3.And(hashes.length == loop.i, hashes.start == 0),
         "the keys of the prompt": between(j, 0, loop.i, hashes.array[j] == key(j), hashes.array[j]),
+        "the last of them": lift(local["key"]) == theory.prefix(PROMPT, loop.i),
     }
 
 
@@ -48,7 +40,6 @@ def idle_loop(before: State, manager: Any, loop: Loop, local: dict[str, Any]) ->
 
 
 LOOPS = {
-    "check_tokens#1": check_loop,
     "BlockManager._hash_chain#1": chain_loop,
     "BlockManager._match#1": match_loop,
     "BlockManager.allocate#1": idle_loop,

@@ -182,7 +182,6 @@ def prove_table(run: Run, after: State) -> None:
 
 ALWAYS = (
     "index",
-    "check_tokens#1: copied",
     "BlockManager._hash_chain#1: one key",
     "BlockManager._match#1: one block",
     "BlockManager.allocate#1: the hits",

@@ -13,7 +13,7 @@ from kvproofs.loops import Loop
 from kvproofs.state import State
 from kvproofs.terms import KEY
 
-HITS, TAKE, REGISTER = (f"BlockManager.allocate#{n}" for n in (2, 3, 4))
+HITS, TAKE, REGISTER = "BlockManager._hit#1", "BlockManager.allocate#2", "BlockManager.allocate#3"
 
 
 class Writing:
@@ -21,7 +21,8 @@ class Writing:
 
     def __init__(self, before: State, manager: Any, local: dict[str, Any]) -> None:
         self.before, self.m = before, manager
-        self.hits, self.table = local["hits"], local["table"]
+        self.hits: Any = local["blocks"] if "blocks" in local else local["hits"]
+        self.table: Any = local.get("table")  # not made yet while hits are shared
         self.b, self.c, self.j = z3.Ints("b c j")
         self.h = z3.Const("h", KEY)
 
@@ -56,10 +57,6 @@ def hit_loop(before: State, manager: Any, loop: Loop, local: dict[str, Any]) -> 
     w = Writing(before, manager, local)
     b, j, ref, pool = w.b, w.j, manager._ref, manager._evictable
     return {
-        "the table": z3.And(
-            w.table.length == loop.i, w.table.start == 0,
-            between(j, 0, loop.i, w.table.array[j] == w.hits.array[j], w.table.array[j]),
-        ),
         "each hit is at its depth": between(j, 0, RUN, w.hit(w.hits.array[j], RUN), w.hits.array[j]),
         "counts": z3.ForAll([b], ref.array[b] == before.ref[b] + one(w.hit(b, loop.i)), patterns=[ref.array[b]]),
         "the evictable pool": z3.And(

@@ -10,7 +10,7 @@ import z3
 from kvblocks import errors
 from kvproofs import theory
 from kvproofs.backend import StateView, Step
-from kvproofs.executor import Executor, Goal
+from kvproofs.executor import Executor, Goal, executing
 from kvproofs.operation import SEQ_ID, Run, answered, completed, ghosts_after, prove_operation, refused
 from kvproofs.state import State, capture
 from kvproofs.terms import INT, SIZE, Argument, SeqTerm, div, lift, mod, times
@@ -19,9 +19,10 @@ from kvspec import postconditions as post
 
 def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
     """append_slot, with any sequence id and anything for a token."""
-    token = Argument(z3.Int("token"), z3.Bool("token_is_int"), z3.Bool("token_is_bool"))
+    token = Argument(z3.Int("token"), *(z3.Bool(f"token_is_{kind}") for kind in ("int", "bool", "plain")))
 
     def program(manager: Any) -> Any:
+        executing().assume(token.facts())
         return manager.append_slot(SeqTerm(SEQ_ID), token)
 
     def at_end(run: Run) -> None:

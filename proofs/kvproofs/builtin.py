@@ -7,11 +7,12 @@ from typing import Any
 
 import z3
 
+from kvproofs import theory
 from kvproofs.constructors import empty_dict, repeated
-from kvproofs.containers import List, Tuple
+from kvproofs.containers import List
 from kvproofs.errors import Unsupported
-from kvproofs.loops import Range, Reversed, enter_loop
-from kvproofs.terms import INT, KEY, Bool, Int, KeyTerm, SeqTerm, Symbol, number
+from kvproofs.loops import Range, Reversed, Strides, enter_loop
+from kvproofs.terms import INT, KEY, Bool, Int, KeyTerm, OptionalKey, SeqTerm, Symbol, number
 
 
 def _len(value: Any) -> Any:
@@ -22,11 +23,13 @@ def _len(value: Any) -> Any:
 
 
 def _range(*bounds: Any) -> Any:
-    """One or two bounds; a step is not supported."""
+    """One or two bounds, or from 0 by blocks."""
     if not any(isinstance(bound, Symbol) for bound in bounds):
         return builtins.range(*bounds)
     if len(bounds) > 2:
-        raise Unsupported("a range with a step")
+        if bounds[0] != 0:
+            raise Unsupported("a range with a step that does not begin at 0")
+        return Strides(*map(number, bounds[1:]))
     *first, last = map(number, bounds)
     return Range(first[0] if first else z3.IntVal(0), last)
 
@@ -45,23 +48,37 @@ def _min(*values: Any) -> Any:
 
 
 def _copy(value: Any) -> Any:
+    """A list of the items of a list, or of what knows itself what `list` makes of it."""
+    if hasattr(type(value), "listed"):
+        return value.listed()
     if isinstance(value, List):
-        return List(*_own(value))
+        array, start, length = value.snapshot()
+        return List(array, length, start)
     raise Unsupported(f"a copy of {type(value).__name__}")
 
 
-def _tuple(value: Any) -> Any:
-    if isinstance(value, List):
-        return Tuple(*_own(value))
-    raise Unsupported(f"a tuple of {type(value).__name__}")
+def _map(function: Any, items: Any) -> Any:
+    """`map(type, items)` of what knows the types of its items."""
+    if function is type and hasattr(type(items), "types"):
+        return items.types()
+    raise Unsupported("map")
 
 
-def _own(value: List) -> tuple[Any, Any, Any]:
-    array, start, length = value.snapshot()
-    return array, length, start
+def _memoryview(value: Any) -> Any:
+    if hasattr(type(value), "view"):
+        return value.view()
+    raise Unsupported(f"a memoryview of {type(value).__name__}")
+
+
+def _has_type(value: Any, kind: Any) -> Any:
+    """type(value) is kind"""
+    if hasattr(type(value), "has_type"):
+        return value.has_type(kind)
+    raise Unsupported(f"the type of {type(value).__name__}")
 
 
 def _isinstance(value: Any, kind: Any) -> Any:
+    kind = builtins.list if kind is _copy else kind
     if hasattr(type(value), "instance_of"):
         return value.instance_of(kind)
     if isinstance(value, Int | KeyTerm | SeqTerm | Bool):
@@ -93,6 +110,11 @@ def _typed(annotation: str, value: Any) -> Any:
     return value
 
 
+def _no_key() -> OptionalKey:
+    """None, where a name says that it holds a key."""
+    return OptionalKey(theory.NO_KEY)
+
+
 def _unsupported(what: str) -> None:
     raise Unsupported(what)
 
@@ -103,10 +125,13 @@ NAMES: dict[str, Any] = {
     "reversed": _reversed,
     "min": _min,
     "list": _copy,
-    "tuple": _tuple,
+    "map": _map,
+    "memoryview": _memoryview,
     "isinstance": _isinstance,
     "_list_": _list,
     "_typed_": _typed,
+    "_no_key_": _no_key,
+    "_has_type_": _has_type,
     "_dict_": empty_dict,
     "_repeated_": repeated,
     "_join_": lambda *_: _unsupported("join"),
@@ -117,8 +142,8 @@ NAMES: dict[str, Any] = {
         for name in (
             "sorted",
             "sum",
-            "map",
             "filter",
+            "tuple",
             "zip",
             "enumerate",
             "iter",

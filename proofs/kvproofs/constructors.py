@@ -7,7 +7,7 @@ from typing import Any
 
 import z3
 
-from kvproofs.containers import Counters, Deque, Dict, Optionals, OrderedKeys, Rows
+from kvproofs.containers import Array, Counters, Deque, Dict, List, Optionals, OrderedKeys, Rows
 from kvproofs.errors import Unsupported
 from kvproofs.executor import executing
 from kvproofs.loops import Range
@@ -19,14 +19,19 @@ _EMPTY = z3.BoolVal(False)
 def empty_dict(annotation: str) -> Dict | Rows:
     """An empty dict. Its annotation says only which sorts the terms have that it may hold later."""
     values = {"dict[Key, int]": (KEY, INT), "dict[Hashable, int]": (SEQ, INT)}
-    rows = {"dict[Hashable, list[int]]": INT, "dict[Hashable, list[Key]]": KEY}
+    rows = {
+        "dict[Hashable, list[int]]": (INT, List),
+        "dict[Hashable, list[Key]]": (KEY, List),
+        "dict[Hashable, array[int]]": (INT, Array),
+    }
     new = executing().fresh
     if annotation in values:
         key, value = values[annotation]
         return Dict(z3.K(key, _EMPTY), new(z3.ArraySort(key, value), "values"))
     if annotation in rows:
-        lists = new(z3.ArraySort(SEQ, z3.ArraySort(INT, rows[annotation])), "rows")
-        return Rows(z3.K(SEQ, _EMPTY), lists, new(z3.ArraySort(SEQ, INT), "lengths"))
+        item, kind = rows[annotation]
+        lists = new(z3.ArraySort(SEQ, z3.ArraySort(INT, item)), "rows")
+        return Rows(z3.K(SEQ, _EMPTY), lists, new(z3.ArraySort(SEQ, INT), "lengths"), kind)
     raise Unsupported(f"an empty dict of unknown kind: {annotation}")
 
 

@@ -11,9 +11,10 @@ from typing import Any, NoReturn
 
 import z3
 
+from kvblocks.arithmetic import MAX_TOKEN_ID, TOKEN_BYTES
 from kvproofs.errors import Unsupported
 from kvproofs.executor import executing
-from kvproofs.terms import BOOL, INT, Bool, Int, Symbol, lift, number, require, wrap
+from kvproofs.terms import BOOL, INT, Argument, Bool, Int, Symbol, lift, number, require, wrap
 
 
 class Modelled(Symbol):
@@ -99,7 +100,7 @@ class List(Modelled):
         first = z3.IntVal(0) if index.start is None else number(index.start)
         last = length if index.stop is None else number(index.stop)
         require(z3.And(0 <= first, first <= last, last <= length), "slice in range")
-        return List(array, z3.simplify(last - first), z3.simplify(start + first))
+        return type(self)(array, z3.simplify(last - first), z3.simplify(start + first))
 
     def append(self, item: Any) -> None:
         array, start, length = self.snapshot()
@@ -132,11 +133,35 @@ class List(Modelled):
         return self._home is None
 
 
-class Tuple(List):
-    """What `tuple` makes of a list: the same items, and nobody can change them."""
+class Array(List):
+    """An `array` of token ids: what it is given must be one, or it raises."""
 
-    def _store(self, array: Any, length: Any) -> None:
-        raise AttributeError("a tuple does not change")
+    def append(self, item: Any) -> None:
+        value = number(item)
+        is_int = item.is_int if isinstance(item, Argument) else z3.BoolVal(True)
+        require(z3.And(is_int, 0 <= value, value <= MAX_TOKEN_ID), "an array is given a token id")
+        super().append(Int(value))
+
+    def tobytes(self) -> Packed:
+        return Packed(*self.snapshot())
+
+
+class Packed(Symbol):
+    """The bytes of token ids: those of an array from `start` on. What they are made of, they can be read back to."""
+
+    def __init__(self, array: Any, start: Any, length: Any) -> None:
+        self.array, self.start, self.length = array, start, length
+
+    def size(self) -> Any:
+        return TOKEN_BYTES * self.length
+
+    def __getitem__(self, index: slice) -> Packed:
+        if not isinstance(index, slice) or index.step is not None:
+            raise Unsupported("bytes of tokens are cut in no other way")
+        first, last = (z3.simplify(number(bound) / TOKEN_BYTES) for bound in (index.start, index.stop))
+        whole = z3.And(TOKEN_BYTES * first == number(index.start), TOKEN_BYTES * last == number(index.stop))
+        require(z3.And(whole, 0 <= first, first <= last, last <= self.length), "whole tokens, in range")
+        return Packed(self.array, z3.simplify(self.start + first), z3.simplify(last - first))
 
 
 class Counters(Modelled):
@@ -222,6 +247,11 @@ class Dict(Modelled):
             raise KeyError("no such key")
         self.has = z3.Store(self.has, lift(key), False)
 
+    def setdefault(self, key: Any, value: Any) -> Any:
+        if key not in self:
+            self[key] = value
+        return self[key]
+
     def pop(self, key: Any, *default: Any) -> Any:
         if default and key not in self:
             return default[0]
@@ -231,13 +261,13 @@ class Dict(Modelled):
 
 
 class Rows(Modelled):
-    """A dict whose values are lists. No two of its lists are the same object."""
+    """A dict whose values are lists, or all of them arrays. No two of them are the same object."""
 
     fields = ("has", "arrays", "lengths")
 
-    def __init__(self, has: Any, arrays: Any, lengths: Any) -> None:
+    def __init__(self, has: Any, arrays: Any, lengths: Any, kind: type[List] = List) -> None:
         super().__init__()
-        self.has, self.arrays, self.lengths = has, arrays, lengths
+        self.has, self.arrays, self.lengths, self.kind = has, arrays, lengths, kind
         self.generation = 0
 
     def replace(self, parts: dict[str, Any]) -> None:
@@ -251,11 +281,16 @@ class Rows(Modelled):
     def __getitem__(self, key: Any) -> List:
         if key not in self:
             raise KeyError("no such key")
-        return List(None, None, home=(self, lift(key)))
+        return self.kind(None, None, home=(self, lift(key)))
+
+    def get(self, key: Any) -> List | None:
+        if key not in self:
+            return None
+        return self[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if not isinstance(value, List):
-            raise Unsupported("what is stored is no list")
+        if type(value) is not self.kind:
+            raise Unsupported(f"what is stored is no {self.kind.__name__}")
         self.generation += 1
         array, length = value.move_into(self, lift(key))
         self.has = z3.Store(self.has, lift(key), True)

@@ -1,10 +1,11 @@
 """(E): `kvblocks.hashing.encode` determines parent, tokens and extra keys.
 
-The text is executed for any parent, any number of tokens and of extra keys, and shown to return the parts that
-`is_encoding` says, joined, or to raise. Of that very formula `encoding_injective` proves that it determines the input.
+The text is executed for any parent, any tokens and any number of extra keys, and shown to return the block alone, or
+the parts that `is_encoding` says and the block, joined, or to raise. Of these very formulas `encoding_injective` proves
+that they determine the input.
 
-Taken for true: what `struct.pack`, `join` and `+` do; that `str.encode("utf-8", "surrogatepass")` and
-`str(int).encode()` give different bytes for different values.
+Taken for true: what `struct.pack`, `join`, `+` and `array.tobytes` do, and that byte n of `_LENGTH` is n; that
+`str.encode("utf-8", "surrogatepass")` and `str(int).encode()` give different bytes for different values.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from kvproofs.encoding_values import (
     Extra,
     Extras,
     Joined,
+    Lengths,
     Struct,
-    Tokens,
     Written,
+    byte,
     digits,
     in_range,
+    is_length,
     join,
     le32,
-    tokens_fit,
     utf8,
-    words,
 )
 from kvproofs.executor import Executor, Goal, Outcome
 from kvproofs.formulas import between
@@ -48,19 +49,24 @@ class Input:
 
     parent: Any
     has_parent: Any
-    tokens: Tokens
+    tokens: Any
     extras: Extras
 
     @classmethod
     def of(cls, name: str, has_parent: Any) -> Input:
-        return cls(z3.Const(f"{name}_parent", BYTES), has_parent, Tokens(name), Extras(name))
+        return cls(z3.Const(f"{name}_parent", BYTES), has_parent, z3.Const(f"{name}_tokens", BYTES), Extras(name))
+
+    def block(self) -> Any:
+        """What stands for the parent and the tokens."""
+        some = z3.Concat(byte(z3.Length(self.parent)), self.parent)
+        return z3.Concat(z3.If(self.has_parent, some, lift(hashing._NO_PARENT)), self.tokens)
 
     def head(self) -> Any:
-        some = z3.Concat(lift(b"\1"), le32(z3.Length(self.parent)), self.parent)
-        return z3.If(self.has_parent, some, lift(b"\0"))
+        """What stands before extra keys."""
+        return z3.Concat(lift(hashing._EXTRA), le32(self.extras.count))
 
-    def counted(self) -> Any:
-        return z3.Concat(le32(self.tokens.count), words(self.tokens.term, self.tokens.count))
+    def fits(self) -> Any:
+        return z3.Implies(self.has_parent, is_length(z3.Length(self.parent)))
 
     def extra(self, j: Any) -> Extra:
         return Extra(self.extras.name, j)
@@ -84,20 +90,14 @@ def encodable(x: Extra) -> Any:
 
 
 def is_encoding(parts: Any, given: Input, num_extras: Any) -> dict[str, Any]:
-    """The parts are those of the input, with its first `num_extras` extra keys."""
+    """The parts before the last are those of the input, with its first `num_extras` extra keys."""
     k = z3.Int("k")
-    fits = z3.And(
-        z3.Implies(given.has_parent, z3.Length(given.parent) < LIMIT),
-        in_range(given.tokens.count),
-        tokens_fit(given.tokens.term, given.tokens.count),
-    )
-    extra = given.extra(k - 2)
+    extra = given.extra(k - 1)
     each = z3.If(parts[k] == item(extra), encodable(extra), z3.BoolVal(False))  # one claim, about the part
     return {
-        "the parent first": parts[0] == given.head(),
-        "then the tokens": parts[1] == given.counted(),
-        "all fit": fits,
-        "then each extra key": between(k, 2, num_extras + 2, each, parts[k]),
+        "how many extra keys": parts[0] == given.head(),
+        "all fit": z3.And(given.fits(), in_range(given.extras.count)),
+        "then each extra key": between(k, 1, num_extras + 1, each, parts[k]),
     }
 
 
@@ -113,25 +113,31 @@ def encode(text: str, options: dict[str, Any]) -> Iterator[Goal]:
 def _encode(text: str, given: Input, parent: Any, options: dict[str, Any]) -> Iterator[Goal]:
     def parts_so_far(loop: Loop, local: dict[str, Any]) -> list[tuple[str, Any]]:
         parts = local["parts"]
-        count = z3.And(parts.length == loop.i + 2, parts.start == 0)
+        count = z3.And(parts.length == loop.i + 1, parts.start == 0)
         return [("their number", count), *is_encoding(parts.array, given, loop.i).items()]
 
     executor = Executor(hypotheses=[], invariants={"encode#1": parts_so_far}, **options)
+    constants = {name: getattr(hashing, name) for name in ("_EXTRA", "_NO_PARENT")}
     names = {"struct": Struct, "str": Written, "_join_": join, "InvalidArgument": errors.InvalidArgument}
-    function = load_source(text, "kvblocks.hashing", names)["encode"]
+    function = load_source(text, "kvblocks.hashing", {**names, **constants, "_LENGTH": Lengths()})["encode"]
 
     def program() -> Any:
-        return function(parent and parent(given.parent), given.tokens, given.extras)
+        executor.assume(given.extras.count >= 0)
+        return function(parent and parent(given.parent), Data(given.tokens), given.extras)
 
     def at_end(outcome: Outcome) -> None:
-        if isinstance(outcome.error, errors.InvalidArgument | Struct.error):
+        if isinstance(outcome.error, errors.InvalidArgument | Struct.error | IndexError):
             return  # no encoding
-        found = outcome.value
-        if not isinstance(found, Joined):
-            executor.prove("E", "it returns the parts, joined", z3.BoolVal(False))
-            return
-        executor.prove("E", "it returns so many parts, joined", found.length == given.extras.count + 2)
-        for label, claim in is_encoding(found.array, given, given.extras.count).items():
-            executor.prove("E", f"the parts: {label}", claim)
+        found, count = outcome.value, given.extras.count
+        if not isinstance(found, Data):
+            executor.prove("E", "it returns bytes", z3.BoolVal(False))
+        elif not isinstance(found, Joined):
+            executor.prove("E", "without extra keys, the block alone", z3.And(count == 0, found.term == given.block()))
+            executor.prove("E", "the block: all fit", given.fits())
+        else:
+            executor.prove("E", "it returns so many parts, joined", z3.And(count >= 1, found.length == count + 2))
+            executor.prove("E", "the parts: the block comes last", found.array[count + 1] == given.block())
+            for label, claim in is_encoding(found.array, given, count).items():
+                executor.prove("E", f"the parts: {label}", claim)
 
     return goals_of(executor, program, at_end)

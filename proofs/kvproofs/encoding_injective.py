@@ -11,7 +11,7 @@ from typing import Any
 import z3
 
 from kvproofs.encoding import Input, encodable, is_encoding, item
-from kvproofs.encoding_values import TEXT, Extra, concat_from, digits, in_range, le32, utf8, words
+from kvproofs.encoding_values import TEXT, Extra, concat_from, digits, in_range, le32, octets, utf8, words
 from kvproofs.executor import Goal
 from kvproofs.formulas import between
 from kvproofs.lemmas import lemma
@@ -38,12 +38,10 @@ def _steps() -> Iterator[tuple[str, list[Any], Any]]:
         z3.ForAll([x], z3.Length(le32(x)) == 4, patterns=[le32(x)]),
         z3.ForAll([x], z3.Implies(in_range(x), of32(le32(x)) == x), patterns=[le32(x)]),
     ]
-    a, b = one.tokens.term, other.tokens.term
+    a, b = z3.Array("tokens_of_one", INT, INT), z3.Array("tokens_of_other", INT, INT)
 
     equal_parents = z3.And(one.has_parent == other.has_parent, z3.Implies(one.has_parent, one.parent == other.parent))
-    equal_tokens = z3.And(
-        one.tokens.count == other.tokens.count, words(a, one.tokens.count) == words(b, other.tokens.count)
-    )
+    equal_blocks = z3.And(equal_parents, one.tokens == other.tokens)
 
     def longer(t: Any, count: Any) -> Any:
         return words(t, count + 1) == z3.Concat(words(t, count), le32(t[count]))
@@ -64,17 +62,12 @@ def _steps() -> Iterator[tuple[str, list[Any], Any]]:
         ],
         between(j, 0, k + 1, a[j] == b[j]),
     )  # fmt: skip
-    fit = [is_encoding(first, one, n)["all fit"], is_encoding(second, other, m)["all fit"]]
+    fit = [octets(), one.fits(), other.fits()]
+    yield "equal blocks, equal parents and tokens", [*fit, one.block() == other.block()], equal_blocks
     yield (
-        "the parent says where it ends",
-        [*four, *fit, z3.Concat(one.head(), rest) == z3.Concat(other.head(), more)],
-        z3.And(equal_parents, rest == more),
-    )
-    lengths = [z3.Length(words(t.term, t.count)) == 4 * t.count for t in (one.tokens, other.tokens)]
-    yield (
-        "the tokens say where they end",
-        [*four, *fit, *lengths, z3.Concat(one.counted(), rest) == z3.Concat(other.counted(), more)],
-        z3.And(equal_tokens, rest == more),
+        "with extra keys, and without: never equal",
+        [*fit],
+        z3.Concat(one.head(), rest) != other.block(),
     )
     yes, no = one.extra(k), other.extra(k)
     unique = [
@@ -95,32 +88,29 @@ def _steps() -> Iterator[tuple[str, list[Any], Any]]:
     def rests_are_equal(at: Any) -> Any:
         return concat_from(first, at, n + 2) == concat_from(second, at, m + 2)
 
-    sizes = [n >= 0, m >= 0]
     encodings = [*is_encoding(first, one, n).values(), *is_encoding(second, other, m).values()]
 
-    def begin(at: int, what: str) -> list[Any]:
-        both = ((first, one, n), (second, other, m))
-        found = [is_encoding(parts, given, count)[label] for parts, given, count in both for label in (what, "all fit")]
-        here = z3.IntVal(at)
-        opened = [unfolded(parts, here, count + 2) for parts, _, count in both]
-        return [*four, *sizes, *found, *opened, rests_are_equal(here)]
+    def opened(at: Any) -> list[Any]:
+        return [unfolded(first, at, n + 2), unfolded(second, at, m + 2), rests_are_equal(at)]
 
+    start = z3.IntVal(0)
     yield (
-        "equal encodings, equal parents",
-        begin(0, "the parent first"),
-        z3.And(equal_parents, rests_are_equal(z3.IntVal(1))),
+        "equal encodings, as many extra keys",
+        [*four, *encodings, *opened(start), n >= 1, m >= 1],
+        z3.And(n == m, rests_are_equal(z3.IntVal(1))),
     )
+    at = k + 1
     yield (
-        "and equal tokens",
-        [*begin(1, "then the tokens"), *lengths],
-        z3.And(equal_tokens, rests_are_equal(z3.IntVal(2))),
+        "equal rests: one extra key more, and equal",
+        [*four, *unique, *encodings, *opened(at), 0 <= k, k < n, n == m],
+        z3.And(same(yes, no), rests_are_equal(at + 1)),
     )
-    at = k + 2
-    here = [unfolded(first, at, n + 2), unfolded(second, at, m + 2), rests_are_equal(at), k >= 0]
+    last = [first[n + 1] == one.block(), second[m + 1] == other.block()]
+    ends = [concat_from(first, n + 2, n + 2) == z3.Empty(BYTES), concat_from(second, m + 2, m + 2) == z3.Empty(BYTES)]
     yield (
-        "equal rests: one extra key more, equal, or none in both",
-        [*four, *unique, *sizes, *encodings, *here, k <= n, k <= m],
-        z3.Or(z3.And(k == n, k == m), z3.And(k < n, k < m, same(yes, no), rests_are_equal(at + 1))),
+        "and in the end equal blocks",
+        [*fit, *last, *ends, *opened(n + 1), n == m, n >= 1],
+        equal_blocks,
     )
 
 

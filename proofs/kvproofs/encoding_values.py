@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import z3
 
+from kvblocks import hashing
 from kvproofs.errors import Unsupported
 from kvproofs.executor import executing
-from kvproofs.formulas import between
 from kvproofs.loops import Items
-from kvproofs.terms import BOOL, BYTES, INT, Bool, Int, Symbol, lift, number, require
+from kvproofs.terms import BOOL, BYTES, INT, Bool, Symbol, lift, number, require
 
 TEXT = z3.DeclareSort("Text")
 LIMIT = 2**32
 
-le32 = z3.Function("le32", INT, BYTES)  # four bytes, little endian
+le32 = z3.Function("le32", INT, BYTES)  # four bytes, in the order of the machine or little endian
 words = z3.Function("words", z3.ArraySort(INT, INT), INT, BYTES)  # the first k numbers of an array, four bytes each
+octet = z3.Function("octet", INT, z3.BitVecSort(8))  # a number below 256 as a byte
 concat_from = z3.Function("concat_from", z3.ArraySort(INT, BYTES), INT, INT, BYTES)  # parts k .. n - 1, in order
 utf8 = z3.Function("utf8", TEXT, BYTES)
 digits = z3.Function("digits", INT, BYTES)
@@ -46,28 +46,16 @@ class Joined(Data):
         super().__init__(concat_from(self.array, 0, self.length))
 
 
-class Tokens(Symbol):
-    """A tuple of any integers. Starred, it is one argument that stands for all."""
+class Lengths(Symbol):
+    """`_LENGTH`: for each length of a parent the byte that stands for it."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(z3.Array(f"{name}_tokens", INT, INT))
-        self.count = z3.Int(f"{name}_num_tokens")
+    def __init__(self) -> None:
+        super().__init__(None)
 
-    def size(self) -> Any:
-        return Count(self.count)
-
-    def __iter__(self) -> Iterator[Tokens]:  # type: ignore[override]
-        return iter((self,))
-
-    def __len__(self) -> int:  # type: ignore[override]
-        return 1  # Python asks before it stars; the program's own `len` is `size`
-
-
-class Count(Int):
-    """The length of `Tokens`; in a format it keeps its name."""
-
-    def __format__(self, _: str) -> str:
-        return f"<{self.term}>"
+    def __getitem__(self, index: Any) -> Data:
+        if not executing().fork(is_length(number(index))):
+            raise IndexError("no such length")
+        return Data(byte(number(index)))
 
 
 class Extra(Symbol):
@@ -114,6 +102,12 @@ class Extras(Items):
         super().__init__(None)
         self.name, self.count = name, z3.Int(f"{name}_num_extras")
 
+    def size(self) -> Any:
+        return self.count
+
+    def __bool__(self) -> bool:
+        return executing().fork(self.count > 0)
+
     def at(self, i: Any) -> Extra:
         item = Extra(self.name, i)
         executing().assume(item.facts())
@@ -132,28 +126,17 @@ class Written:
 
 
 class Struct:
-    """`struct`: packing one number, or a number and all tokens. What does not fit in four bytes is an error."""
+    """`struct`: packing one number. What does not fit in four bytes is an error."""
 
     error = struct.error
 
     @classmethod
-    def pack(cls, form: str, first: Any, *others: Any) -> Data:
-        count = number(first)
-        cls._check(in_range(count))
-        if form == "<I" and not others:
-            return Data(le32(count))
-        if len(others) == 1 and isinstance(others[0], Tokens) and form == f"<I{others[0].size()}I":
-            tokens = others[0]
-            all_fit = executing().fresh(BOOL, "all_tokens_fit")
-            cls._check(all_fit)
-            executing().assume(z3.Implies(all_fit, tokens_fit(tokens.term, tokens.count)))
-            return Data(z3.Concat(le32(count), words(tokens.term, tokens.count)))
-        raise Unsupported(f"struct.pack of {form!r}")
-
-    @staticmethod
-    def _check(condition: Any) -> None:
-        if not executing().fork(condition):
+    def pack(cls, form: str, value: Any) -> Data:
+        if form != "<I":
+            raise Unsupported(f"struct.pack of {form!r}")
+        if not executing().fork(in_range(number(value))):
             raise struct.error("it does not fit")
+        return Data(le32(number(value)))
 
 
 def in_range(term: Any) -> Any:
@@ -161,10 +144,21 @@ def in_range(term: Any) -> Any:
     return z3.And(0 <= term, term < LIMIT)
 
 
-def tokens_fit(tokens: Any, count: Any) -> Any:
-    """So does each of the first `count`."""
-    j = z3.Int("j")
-    return between(j, 0, count, in_range(tokens[j]), tokens[j])
+def is_length(term: Any) -> Any:
+    """A length of a parent: a byte can say it, and is none that says something else."""
+    return z3.And(0 <= term, term < hashing._NO_PARENT[0])
+
+
+def byte(term: Any) -> Any:
+    """One byte that says a number."""
+    return z3.Unit(octet(term))
+
+
+def octets() -> Any:
+    """What is known of `octet`: it can be read back, and the bytes that mean something else say no length."""
+    x, of = z3.Int("x"), z3.Function("of_octet", z3.BitVecSort(8), INT)
+    others = [octet(x) != byte for constant in (hashing._NO_PARENT, hashing._EXTRA) for byte in constant]
+    return z3.ForAll([x], z3.Implies(is_length(x), z3.And(of(octet(x)) == x, *others)), patterns=[octet(x)])
 
 
 def join(separator: bytes, parts: Any) -> Joined:

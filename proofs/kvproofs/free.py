@@ -70,4 +70,4 @@ def free(cls: Any, options: dict[str, Any]) -> Iterator[Goal]:
         ghost = ghosts_after(run, after, SEQ_ID, before.memory)
         completed(run, "free", Step(run.before, StateView(ghost), SeqTerm(SEQ_ID), prompt))
 
-    return prove_operation(cls, program, at_end, options, {"BlockManager.free#1": release_loop})
+    return prove_operation(cls, program, at_end, options, {"BlockManager._release#1": release_loop})

@@ -13,10 +13,11 @@ from typing import Any, NoReturn
 
 import z3
 
+from kvblocks.arithmetic import TOKEN_BYTES
 from kvproofs.containers import List, Ordered
 from kvproofs.errors import EndOfPath, Restart, Unsupported
 from kvproofs.executor import executing
-from kvproofs.terms import INT, Int, Symbol, apart, wrap
+from kvproofs.terms import INT, KEY, SIZE, Int, OptionalKey, Symbol, apart, div, times, wrap
 
 
 class Items(Symbol):
@@ -40,6 +41,18 @@ class Range(Items):
 
     def at(self, i: Any) -> Any:
         return Int(z3.simplify(self.first + i))
+
+
+class Strides(Items):
+    """range(0, last, step), where the step is the size of a block, in bytes."""
+
+    def __init__(self, last: Any, step: Any) -> None:
+        if not z3.simplify(step).eq(z3.simplify(TOKEN_BYTES * SIZE)):
+            raise Unsupported("a range with a step that is no block")
+        self.count = z3.If(last > 0, div(z3.simplify((last + step - 1) / TOKEN_BYTES)), z3.IntVal(0))
+
+    def at(self, i: Any) -> Any:
+        return Int(TOKEN_BYTES * times(i))
 
 
 class Reversed(Items):
@@ -128,7 +141,11 @@ class Loop:
         self._attributes = [(o, dict(vars(o))) for o in run.objects]
         self.i = run.fresh(INT, "i")
         values = {
-            name: Int(run.fresh(INT, name)) if isinstance(local.get(name), Int | int) else Unbound(name)
+            name: Int(run.fresh(INT, name))
+            if isinstance(local.get(name), Int | int)
+            else OptionalKey(run.fresh(KEY, name))
+            if isinstance(local.get(name), OptionalKey)
+            else Unbound(name)
             for name in self._changed
         }
         run.assume(z3.And(0 <= self.i, self.i <= self.count))

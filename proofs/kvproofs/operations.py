@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kvproofs import reads
+from kvproofs import prompt, reads
 from kvproofs.allocate import allocate
 from kvproofs.append import append
 from kvproofs.executor import Goal
@@ -14,6 +14,7 @@ from kvproofs.init import init
 
 OPERATIONS: dict[str, Callable[[Any, dict[str, Any]], Iterator[Goal]]] = {
     "init": init,
+    "check_tokens": prompt.check_tokens,
     "allocate": allocate,
     "append": append,
     "free": free,

@@ -9,7 +9,7 @@ from kvproofs.theorems import Theorem
 TRUSTED = (
     "Z3, and CPython's semantics of what the executor does not rewrite",
     "the executor: forking, the rewriting of loops and list displays, the rule for loops (executor, loops, rewriting)",
-    "the models of list, dict, deque, OrderedDict and of the built-in functions (containers, builtin, "
+    "the models of list, array, dict, deque, OrderedDict and of the built-in functions (containers, builtin, "
     "terms, sizing_values); "
     "each is compared with the real one by tests",
     "induction: over iterations, blocks of a chain, holders, live sequences, parts of an encoding, stages of a card",
@@ -17,7 +17,8 @@ TRUSTED = (
     "what theory.py defines (prefixes, readings, contents) and the ghosts of state.py; lemmas prove the rest",
     "(C) of the hash strategy: SHA-256 has no collision in use; with (E), a key determines its parent and its tokens",
     "the reading of a view: backend.py says of a state what kvspec's own view says",
-    "bytes: what struct.pack, join and + do; UTF-8 and decimal digits tell values apart (encode)",
+    "bytes: what struct.pack, join, + and array.tobytes do; UTF-8 and decimal digits tell values apart (encode)",
+    "a buffer: a memoryview of unsigned 32-bit integers holds token ids, and array copies them",
     "that no two lists in the containers of a manager are one object",
     "that the caller writes each token that it is given before its next call (K1)",
 )

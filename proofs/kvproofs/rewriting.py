@@ -4,7 +4,8 @@ Three things cannot be caught by a value and are rewritten in the syntax tree:
 - `for x in items: body` becomes the invariant rule, see `loops`. `break` and `return` in the body keep their
   meaning; `continue`, `else` and `while` are not supported;
 - list displays, `[x] * n` and empty dicts make symbolic ones, and a bytes constant joins such a list; a list
-  comprehension that is assigned becomes a loop that appends;
+  comprehension that is assigned, returned or the last argument of a returned call becomes a loop that appends;
+  `type(x) is kind` asks the value, and a name of a key is None only as far as a hash strategy is concerned;
 - other comprehensions and generator expressions are not supported.
 Built-in functions are replaced by ones that know symbolic values.
 """
@@ -141,8 +142,13 @@ class _Rewriter(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Return(self, node: ast.Return) -> Any:
-        if isinstance(node.value, ast.ListComp):
-            return self._comprehension(node.value, node)
+        match node.value:
+            case ast.ListComp() as comp:
+                return self._comprehension(comp, node)
+            case ast.Call(_, [*_, ast.ListComp() as comp], []) as call:
+                *loop, _ = self._comprehension(comp, ast.Return(None))
+                call.args[-1] = ast.Name(f"_made{self._loops}", ast.Load())
+                return [*loop, self.generic_visit(node)]
         return self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
@@ -151,6 +157,8 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node.value, ast.ListComp):
             return self._comprehension(node.value, ast.Assign([node.target], node.value))
         annotation = ast.Constant(ast.unparse(node.annotation))
+        if annotation.value == "Key" and isinstance(node.value, ast.Constant) and node.value.value is None:
+            return ast.Assign([node.target], _call("_no_key_"))
         if isinstance(node.value, ast.Dict) and not node.value.keys:
             return ast.Assign([node.target], _call("_dict_", annotation))
         value = self.visit(node.value)
@@ -187,6 +195,14 @@ class _Rewriter(ast.NodeTransformer):
             for e in node.elts
         ]
         return _call("_list_", *parts)
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        """`type(x) is kind`: no value can answer what is asked of its type."""
+        match node:
+            case ast.Compare(ast.Call(ast.Name("type"), [value], []), [ast.Is() | ast.IsNot() as asked], [kind]):
+                answer = _call("_has_type_", self.visit(value), self.visit(kind))
+                return answer if isinstance(asked, ast.Is) else ast.UnaryOp(ast.Not(), answer)
+        return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> Any:
         """`b"".join(parts)`: no real bytes can take symbolic ones."""

@@ -11,6 +11,8 @@ import z3
 import kvblocks.arithmetic
 import kvblocks.manager
 from kvblocks import errors
+from kvproofs import prompt
+from kvproofs.allocate_prompt import checked
 from kvproofs.constructors import deque, ordered_dict
 from kvproofs.executor import executing
 from kvproofs.rewriting import load, load_source
@@ -23,7 +25,8 @@ UNUSABLE = z3.Bool("hasher_is_unusable")
 
 def arithmetic(text: str | None = None) -> dict[str, Any]:
     """The functions of kvblocks.arithmetic, or of another text for it."""
-    names = load_source(text or inspect.getsource(kvblocks.arithmetic), kvblocks.arithmetic.__name__)
+    source = text or inspect.getsource(kvblocks.arithmetic)
+    names = load_source(source, kvblocks.arithmetic.__name__, {"array": prompt.array})
     return {name: names[name] for name in _ARITHMETIC}
 
 
@@ -36,12 +39,12 @@ def strategy(hasher: Any) -> Any:
 
 def imported() -> dict[str, Any]:
     """What stands for the names that kvblocks' manager imports."""
-    return {**arithmetic(), "deque": deque, "OrderedDict": ordered_dict, "strategy": strategy}
+    return {**arithmetic(), "check_tokens": checked, "deque": deque, "OrderedDict": ordered_dict, "strategy": strategy}
 
 
 def manager_class() -> Any:
     """kvblocks.BlockManager."""
-    return load(kvblocks.manager, imported())["BlockManager"]
+    return class_of(inspect.getsource(kvblocks.manager))
 
 
 def variant(*edits: tuple[str, str]) -> Any:
@@ -55,8 +58,15 @@ def variant(*edits: tuple[str, str]) -> Any:
 
 
 def class_of(text: str, helpers: str | None = None) -> Any:
-    """BlockManager of a text, with the functions of kvblocks.arithmetic or of another text for it."""
-    return load_source(text, "kvblocks.manager", {**imported(), **arithmetic(helpers)})["BlockManager"]
+    """BlockManager of a text, with the functions of kvblocks.arithmetic or of another text for it.
+
+    `check_tokens` is proved by itself: it is an attribute of the class, and `checked` stands for it in `allocate`.
+    """
+    functions = arithmetic(helpers)
+    replaced = {**imported(), **functions, "check_tokens": checked}
+    made = load_source(text, "kvblocks.manager", replaced)["BlockManager"]
+    made.check_tokens = staticmethod(functions["check_tokens"])
+    return made
 
 
 def subclass(module: ModuleType, name: str) -> Any:

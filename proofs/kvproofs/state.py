@@ -8,10 +8,10 @@ from typing import Any
 import z3
 
 from kvproofs import theory
-from kvproofs.containers import Counters, Deque, Dict, List, Optionals, OrderedKeys, Rows, Tuple
+from kvproofs.containers import Array, Counters, Deque, Dict, List, Optionals, OrderedKeys, Packed, Rows
 from kvproofs.errors import Unsupported
 from kvproofs.executor import Executor, executing
-from kvproofs.terms import BOOL, INT, KEY, SEQ, SIZE, Bool, Int, KeyTerm, lift, require
+from kvproofs.terms import BOOL, INT, KEY, SEQ, SIZE, Bool, Int, KeyTerm, OptionalKey, lift, require
 
 CELLS = z3.ArraySort(INT, z3.ArraySort(INT, theory.CONTENT))
 
@@ -79,19 +79,17 @@ class StrategyError(Exception):
 
 def symbolic_hasher(parent: Any, tokens: Any, extra: Any) -> Any:
     """Any hash strategy: it may raise; else its key stands for the parent and the tokens. See `theory`."""
-    if extra != () or not isinstance(tokens, List):
-        raise Unsupported("the hash strategy is called with something else than a parent and tokens")
-    require(z3.BoolVal(isinstance(tokens, Tuple)), "a strategy is given a tuple")
-    array, start, length = tokens.snapshot()
-    require(length == SIZE, "only whole blocks are hashed")
+    if extra != () or not isinstance(tokens, Packed):
+        raise Unsupported("the hash strategy is called with something else than a parent and packed tokens")
+    require(tokens.length == SIZE, "only whole blocks are hashed")
     if executing().fork(executing().fresh(BOOL, "strategy_raises")):
         raise StrategyError
     before = theory.NO_KEY if parent is None else _key(parent)
-    return KeyTerm(theory.key_of(before, theory.block_of(array, start)))
+    return KeyTerm(theory.key_of(before, theory.block_of(tokens.array, tokens.start)))
 
 
 def _key(value: Any) -> Any:
-    if not isinstance(value, KeyTerm):
+    if not isinstance(value, KeyTerm | OptionalKey):
         raise Unsupported("a parent that is no key")
     return lift(value)
 
@@ -108,11 +106,12 @@ def _ordered(kind: Any, name: str) -> Any:
     return made
 
 
-def _rows(name: str, item: Any) -> Rows:
+def _rows(name: str, item: Any, kind: type[List] = List) -> Rows:
     return Rows(
         z3.Array(f"{name}_has", SEQ, BOOL),
         z3.Array(name, SEQ, z3.ArraySort(INT, item)),
         z3.Array(f"{name}_len", SEQ, INT),
+        kind,
     )
 
 
@@ -131,7 +130,7 @@ def symbolic_manager(cls: Any) -> Any:
         _block_hash=Optionals(z3.Array("hash_has", INT, BOOL), z3.Array("hash_key", INT, KEY), size),
         _hash_to_block=Dict(z3.Array("map_has", KEY, BOOL), z3.Array("map_block", KEY, INT)),
         _tables=_rows("tables", INT),
-        _tokens=_rows("tokens", INT),
+        _tokens=_rows("tokens", INT, Array),
         _hashes=_rows("hashes", KEY),
         _cached=Dict(z3.Array("cached_has", SEQ, BOOL), z3.Array("cached", SEQ, INT)),
     )

@@ -115,6 +115,10 @@ class KeyTerm(_Comparable):
     """A key of the hash strategy: never None."""
 
 
+class OptionalKey(Symbol):
+    """A key, or None: a parent. It is given to a hash strategy, and nothing else can be done with it."""
+
+
 class SeqTerm(_Comparable):
     """A sequence id."""
 
@@ -171,11 +175,24 @@ class Int(_Comparable):
 
 
 class Argument(Int):
-    """What a caller gave where an integer belongs: it may be a bool, or no integer at all."""
+    """What a caller gave where an integer belongs: it may be a bool, of another subclass, or no integer at all.
 
-    def __init__(self, value: Any, is_int: Any, is_bool: Any) -> None:
+    is_plain: its type is int itself.
+    """
+
+    def __init__(self, value: Any, is_int: Any, is_bool: Any, is_plain: Any = None) -> None:
         super().__init__(value)
-        self.is_int, self.is_bool = is_int, is_bool
+        self.is_int, self.is_bool, self.is_plain = is_int, is_bool, is_plain
+
+    def facts(self) -> Any:
+        """What is of type int is an integer, and no bool."""
+        return z3.Implies(self.is_plain, z3.And(self.is_int, z3.Not(self.is_bool)))
+
+    def has_type(self, kind: Any) -> Bool:
+        """type(self) is kind"""
+        if kind is int and self.is_plain is not None:
+            return Bool(self.is_plain)
+        raise Unsupported("the type of a value is asked for")
 
     def instance_of(self, kind: Any) -> Bool:
         """isinstance(self, kind)"""
@@ -193,10 +210,9 @@ class Argument(Int):
 def _product(left: Any, right: Any) -> Any:
     if z3.is_int_value(left) or z3.is_int_value(right):
         return left * right
-    if right.eq(SIZE):
-        return times(left)
-    if left.eq(SIZE):
-        return times(right)
+    for known, other in ((right, left), (left, right)):
+        if known.eq(SIZE):
+            return times(other)
     raise Unsupported("a product of two unknowns, neither of them the block size")
 
 

@@ -19,6 +19,7 @@ REFUTED = "refuted"  # the theorem is that something wrong is wrong
 
 DECLARED: dict[str, frozenset[str]] = {
     "init": frozenset({*_INVARIANTS, "O10", "empty", "state"}),
+    "check_tokens": frozenset({"O2", "O5", "O10", EXECUTION}),
     "allocate": frozenset({*_INVARIANTS, "O1", "O2", "O3", "O4", "O6", "O8", "O10", "O11", "K2", EXECUTION}),
     "append": frozenset({*_INVARIANTS, "O1", "O2", "O4", "O6", "O8", "O10", "K2", EXECUTION}),
     "free": frozenset({*_INVARIANTS, "O1", "O2", "O7", "O10", EXECUTION}),

@@ -1,8 +1,10 @@
 """Hash strategies: the encoding tells all inputs apart, and what may be given as a hasher."""
 
-import builtins
+from __future__ import annotations
+
 import hashlib
 import sys
+from array import array
 from typing import Any
 
 import pytest
@@ -10,12 +12,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvblocks import BlockManager, InvalidArgument
+from kvblocks.arithmetic import TOKEN, TOKEN_BYTES
 from kvblocks.hashing import STRATEGIES, builtin, encode, sha256, strategy, xxh3
 
-Input = tuple[bytes | None, tuple[int, ...], tuple[Any, ...]]
+Input = tuple[bytes | None, bytes, tuple[Any, ...]]
 
 ADVERSARIAL = [0, 1, 255, 256, 65535, 65536, 65537, 2**31 - 1, 2**31, 2**32 - 1]
-tokens = st.lists(st.sampled_from(ADVERSARIAL) | st.integers(0, 2**32 - 1), max_size=4).map(tuple)
+
+
+def packed(*token_ids: int) -> bytes:
+    """The token ids of a block, as a strategy is given them."""
+    return array(TOKEN, token_ids).tobytes()
+
+
+tokens = st.lists(st.sampled_from(ADVERSARIAL) | st.integers(0, 2**32 - 1), max_size=4).map(lambda ids: packed(*ids))
 extras = st.lists(
     st.text(st.characters(), max_size=4)
     | st.text("019b\0", max_size=4)
@@ -39,10 +49,9 @@ def decode(raw: bytes) -> Input:
     def number() -> int:
         return int.from_bytes(take(4), "little")
 
-    parent = None if take(1) == b"\0" else take(number())
-    block = tuple(number() for _ in range(number()))
     extra: list[Any] = []
-    while raw:
+    head = take(1)[0]
+    for _ in range(number() if head == 255 else 0):
         tag, item = take(1), take(number())
         if tag == b"b":
             extra.append(item)
@@ -51,7 +60,9 @@ def decode(raw: bytes) -> Input:
         else:
             assert tag == b"i"
             extra.append(int(item))
-    return parent, block, tuple(extra)
+    if head == 255:
+        head = take(1)[0]
+    return None if head == 254 else take(head), raw, tuple(extra)
 
 
 def typed(value: Input) -> object:
@@ -60,21 +71,22 @@ def typed(value: Input) -> object:
 
 
 @given(inputs)
-@example((None, (), ()))
-@example((b"", (), ()))
-@example((None, (1,), ("\ud800",)))  # a lone surrogate
-@example((b"\0" * 32, (0, 0), (-1, "-1", b"-1")))
+@example((None, b"", ()))
+@example((b"", b"", ()))
+@example((None, packed(1), ("\ud800",)))  # a lone surrogate
+@example((b"\0" * 32, packed(0, 0), (-1, "-1", b"-1")))
 def test_the_encoding_can_be_read_back(value: Input) -> None:
     assert typed(decode(encode(*value))) == typed(value)
 
 
 @given(inputs, inputs)
-@example((None, (0,), ()), (b"", (0,), ()))
-@example((None, (1, 0), ()), (None, (1,), ()))
-@example((None, (1,), ("a", "b")), (None, (1,), ("ab",)))
-@example((None, (1,), (1,)), (None, (1,), ("1",)))
-@example((None, (65537,), ()), (None, (1,), ()))
-@example((None, (1, 2), ()), (None, (2, 1), ()))
+@example((None, packed(0), ()), (b"", packed(0), ()))
+@example((None, packed(1, 0), ()), (None, packed(1), ()))
+@example((None, packed(1), ("a", "b")), (None, packed(1), ("ab",)))
+@example((None, packed(1), (1,)), (None, packed(1), ("1",)))
+@example((None, packed(65537), ()), (None, packed(1), ()))
+@example((None, packed(1, 2), ()), (None, packed(2, 1), ()))
+@example((b"\1\2", packed(), ()), (b"\1", b"\2", ()))
 def test_no_two_inputs_share_an_encoding(one: Input, other: Input) -> None:
     assert (encode(*one) == encode(*other)) == (typed(one) == typed(other))
 
@@ -82,21 +94,34 @@ def test_no_two_inputs_share_an_encoding(one: Input, other: Input) -> None:
 @pytest.mark.parametrize("item", [None, 1.0, True, ("a",), ["a"], bytearray(b"a")], ids=repr)
 def test_an_extra_key_that_has_no_encoding(item: Any) -> None:
     with pytest.raises(InvalidArgument, match="extra keys"):
-        encode(None, (1,), (item,))
+        encode(None, packed(1), (item,))
+
+
+def test_a_parent_that_is_no_digest_has_no_encoding() -> None:
+    assert decode(encode(b"p" * 253, packed(1), ())) == (b"p" * 253, packed(1), ())
+    with pytest.raises(IndexError):
+        encode(b"p" * 254, packed(1), ())
+
+
+def test_a_token_id_is_four_bytes() -> None:
+    assert array(TOKEN).itemsize == TOKEN_BYTES
+    assert packed(1, 2**32 - 1) == b"".join(token.to_bytes(4, sys.byteorder) for token in (1, 2**32 - 1))
 
 
 def test_the_digests() -> None:
-    raw = b"\0" + b"\2\0\0\0" + b"\1\0\0\0" + b"\xff\xff\xff\xff"
-    assert encode(None, (1, 2**32 - 1), ()) == raw
-    assert sha256(None, (1, 2**32 - 1), ()) == hashlib.sha256(raw).digest()
-    assert builtin(None, (1, 2), ()) == hash((None, (1, 2)))
-    assert builtin(7, (1, 2), ("lora",)) == hash((7, (1, 2), ("lora",)))
+    block = packed(1, 2**32 - 1)
+    first = hashlib.sha256(b"\xfe" + block).digest()
+    assert sha256(None, block, ()) == first
+    assert sha256(first, block, ()) == hashlib.sha256(b"\x20" + first + block).digest()
+    assert builtin(None, block, ()) == hash((None, block))
+    assert builtin(7, block, ("lora",)) == hash((7, block, ("lora",)))
 
 
 def test_the_builtin_hash_collides_as_its_docstring_says() -> None:
-    assert builtin(-1, (1,), ()) == builtin(-2, (1,), ())
-    assert builtin(None, (1,), (-1,)) == builtin(None, (1,), (-2,))
-    assert sha256(None, (1,), (-1,)) != sha256(None, (1,), (-2,))
+    block = packed(1)
+    assert builtin(-1, block, ()) == builtin(-2, block, ())
+    assert builtin(None, block, (-1,)) == builtin(None, block, (-2,))
+    assert sha256(None, block, (-1,)) != sha256(None, block, (-2,))
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -104,17 +129,18 @@ def test_each_strategy_depends_on_every_part(name: str) -> None:
     if name == "xxh3":
         pytest.importorskip("xxhash")
     hasher = STRATEGIES[name]
-    parent = hasher(None, (1, 2), ())
+    block = packed(1, 2)
+    parent = hasher(None, block, ())
     keys = [
         parent,
-        hasher(None, (2, 1), ()),
-        hasher(None, (1, 65538), ()),
-        hasher(parent, (1, 2), ()),
-        hasher(None, (1, 2), ("image",)),
-        hasher(parent, (1, 2), ("image",)),
+        hasher(None, packed(2, 1), ()),
+        hasher(None, packed(1, 65538), ()),
+        hasher(parent, block, ()),
+        hasher(None, block, ("image",)),
+        hasher(parent, block, ("image",)),
     ]
     assert len(set(keys)) == len(keys)
-    assert hasher(None, (1, 2), ()) == parent
+    assert hasher(None, block, ()) == parent
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -128,21 +154,13 @@ def test_the_manager_shares_under_each_strategy(name: str) -> None:
 
 def test_xxh3_is_xxhash() -> None:
     xxhash = pytest.importorskip("xxhash")
-    key = xxh3(None, (1, 2), ())
+    key = xxh3(None, packed(1, 2), ())
     assert type(key) is bytes
-    assert key == xxhash.xxh3_128_digest(encode(None, (1, 2), ()))
+    assert key == xxhash.xxh3_128_digest(encode(None, packed(1, 2), ()))
 
 
 def test_xxh3_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without_xxhash(name: str, *arguments: Any, **named: Any) -> Any:
-        if name == "xxhash":
-            raise ImportError(name)
-        return real(name, *arguments, **named)
-
-    monkeypatch.delitem(sys.modules, "xxhash", raising=False)
-    monkeypatch.setattr(builtins, "__import__", without_xxhash)
+    monkeypatch.setitem(sys.modules, "xxhash", None)
     with pytest.raises(InvalidArgument, match="pip install xxhash"):
         BlockManager(4, 2, hasher="xxh3")
     BlockManager(4, 2, hasher="sha256")
@@ -170,7 +188,7 @@ def test_a_callable_gets_the_chain() -> None:
     manager.allocate("a", [1, 2, 3, 4, 5])
     manager.append_slot("a", 6)
     manager.append_slot("a", 7)
-    assert calls == [(None, (1, 2), ()), (1, (3, 4), ()), (2, (5, 6), ())]
+    assert calls == [(None, packed(1, 2), ()), (1, packed(3, 4), ()), (2, packed(5, 6), ())]
 
 
 def test_with_the_cache_off_the_hasher_is_not_called() -> None:

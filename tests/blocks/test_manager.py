@@ -22,7 +22,7 @@ from kvblocks import (
 )
 from kvblocks.hashing import STRATEGIES
 
-NO_TOKENS: list[Any] = [-1, 2**32, 2**70, True, False, None, "1", b"1", 1.0, float("nan"), [1]]
+NO_TOKENS: list[Any] = [-1, -(2**70), 2**32, 2**70, True, False, None, "1", b"1", 1.0, float("nan"), [1]]
 NO_SIZES: list[Any] = [0, -1, True, None, "4", 4.0]
 
 
@@ -145,7 +145,7 @@ class FailingHasher:
     def __init__(self) -> None:
         self.calls_left = -1
 
-    def __call__(self, parent: Any, tokens: tuple[int, ...], extra: tuple[Any, ...]) -> object:
+    def __call__(self, parent: Any, tokens: bytes, extra: tuple[Any, ...]) -> object:
         self.calls_left -= 1
         if self.calls_left == 0:
             raise Interrupted

@@ -3,11 +3,13 @@
 Lay it beside the seed: every call stands there in this order, and `ledger` is what the seed says after it.
 """
 
+from array import array
 from collections.abc import Callable
 
 import pytest
 
 from kvblocks import BlockManager, Key, OutOfBlocks
+from kvblocks.arithmetic import TOKEN
 from kvblocks.hashing import STRATEGIES
 
 Make = Callable[..., BlockManager]
@@ -27,7 +29,7 @@ def key(bm: BlockManager, *prefix: int) -> Key:
     hasher = next(hasher for hasher in STRATEGIES.values() if hasher is bm._hasher)
     h: Key = None
     for start in range(0, len(prefix), bm.block_size):
-        h = hasher(h, prefix[start : start + bm.block_size], ())
+        h = hasher(h, array(TOKEN, prefix[start : start + bm.block_size]).tobytes(), ())
     return h
 
 

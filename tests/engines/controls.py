@@ -21,8 +21,14 @@ from kvaudit.report import Finding, Report
 from kvaudit.runner import Audit, Options
 from kvaudit.targets import TargetSpec
 
+
+def has_torch() -> bool:
+    """Installed, or brought by a fetch."""
+    return importlib.util.find_spec("torch") is not None or (packages() / "torch").is_dir()
+
+
 needs_torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None and not (packages() / "torch").is_dir(),
+    not has_torch(),
     reason="torch is neither installed nor fetched; run: kvaudit fetch sglang==0.5.23",
 )
 

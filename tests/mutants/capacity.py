@@ -1,9 +1,10 @@
 """Bugs in what is refused, and in what a refusal leaves behind."""
 
+from array import array
 from collections.abc import Hashable, Iterable
 
 from kvblocks import BlockManager, OutOfBlocks
-from kvblocks.arithmetic import blocks_for, check_size, check_tokens, match_limit
+from kvblocks.arithmetic import TOKEN, blocks_for, check_size, check_tokens, match_limit
 
 
 class RefusesLastBlock(BlockManager):
@@ -56,8 +57,7 @@ class KeepsPinsAfterRefusal(BlockManager):
         try:
             return super().allocate(seq_id, tokens)
         except OutOfBlocks:
-            for block in self._match(self._hash_chain(tokens), match_limit(len(tokens), self.block_size)):
-                self._hit(block)
+            self._hit(self._match(self._hash_chain(tokens), match_limit(len(tokens), self.block_size)))
             raise
 
 
@@ -82,6 +82,6 @@ class RefusedIdStaysLive(BlockManager):
         try:
             return super().allocate(seq_id, token_ids)
         except OutOfBlocks:
-            self._tables[seq_id], self._tokens[seq_id] = [], []
+            self._tables[seq_id], self._tokens[seq_id] = [], array(TOKEN)
             self._hashes[seq_id], self._cached[seq_id] = [], 0
             raise

@@ -1,40 +1,58 @@
 """Bugs in what a block is called: the key, the chain, and when and where a key is registered."""
 
+from __future__ import annotations
+
+from array import array
 from collections.abc import Hashable, Iterable
+from typing import Any
 
 from kvblocks import BlockManager, HashStrategy, Key, OutOfBlocks
-from kvblocks.arithmetic import blocks_for, check_tokens, match_limit
+from kvblocks.arithmetic import TOKEN, blocks_for, check_tokens, match_limit
+
+
+def packed(token_ids: Iterable[int]) -> bytes:
+    return array(TOKEN, token_ids).tobytes()
+
+
+def unpacked(tokens: bytes) -> array[int]:
+    return array(TOKEN, tokens)
 
 
 class IdentifiesBlockByItsTokensAlone(BlockManager):
     """No chain: equal tokens after another prefix hit, and the model attends to another context's KV."""
 
-    def _hash(self, hashes: list[Key], tokens: list[int]) -> Key:
-        return super()._hash([], tokens)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        right = self._hasher
+        self._hasher = lambda parent, tokens, extra: right(None, tokens, extra)
 
 
 class IgnoresTokenOrder(BlockManager):
     """The key is made of the sorted tokens: "man bites dog" is served the KV of "dog bites man"."""
 
-    def _hash(self, hashes: list[Key], tokens: list[int]) -> Key:
-        return super()._hash(hashes, sorted(tokens))
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        right = self._hasher
+        self._hasher = lambda parent, tokens, extra: right(parent, packed(sorted(unpacked(tokens))), extra)
 
 
 class TruncatesTokenIds(BlockManager):
     """The key keeps 16 bits of a token id: with a large vocabulary two different prompts share blocks."""
 
-    def _hash(self, hashes: list[Key], tokens: list[int]) -> Key:
-        return super()._hash(hashes, [token & 0xFFFF for token in tokens])
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        right = self._hasher
+        self._hasher = lambda parent, tokens, extra: right(parent, packed(t & 0xFFFF for t in unpacked(tokens)), extra)
 
 
 class ChainsThroughPartialBlock(BlockManager):
     """A partial last block enters the chain: what decode fills after it has the wrong parent and never hits."""
 
-    def _hash_chain(self, tokens: list[int]) -> list[Key]:
+    def _hash_chain(self, tokens: array[int]) -> list[Key]:
         hashes = super()._hash_chain(tokens)
         rest = tokens[len(hashes) * self.block_size :]
         if rest and self.enable_prefix_cache:
-            hashes.append(self._hash(hashes, rest))
+            hashes.append(self._hasher(hashes[-1] if hashes else None, rest.tobytes(), ()))
         return hashes
 
 
@@ -46,7 +64,8 @@ class FilledBlockHasOldWindow(BlockManager):
         tokens, hashes = self._tokens[seq_id], self._hashes[seq_id]
         if self.enable_prefix_cache and len(tokens) % self.block_size == 0:
             self._forget(slot // self.block_size)
-            hashes[-1] = self._hash(hashes[:-1], tokens[-1 - self.block_size : -1])
+            parent = hashes[-2] if len(hashes) > 1 else None
+            hashes[-1] = self._hasher(parent, tokens[-1 - self.block_size : -1].tobytes(), ())
             self._register(slot // self.block_size, hashes[-1])
         return slot
 
@@ -74,7 +93,7 @@ class AppendDoesNotExtendChain(BlockManager):
 class SharesChainWithTwin(BlockManager):
     """Two live sequences with one prompt share one chain list: their answers are hashed into each other."""
 
-    def _hash_chain(self, tokens: list[int]) -> list[Key]:
+    def _hash_chain(self, tokens: array[int]) -> list[Key]:
         for seq_id, others in self._tokens.items():
             if others == tokens:
                 return self._hashes[seq_id]
@@ -99,8 +118,7 @@ class TakesAndRegistersBlockByBlock(BlockManager):
         needed = blocks_for(len(tokens), self.block_size) - len(hits)
         if needed > self.num_free_blocks - sum(self._ref[block] == 0 for block in hits):
             raise OutOfBlocks("too few blocks")
-        for block in hits:
-            self._hit(block)
+        self._hit(hits)
         table = list(hits)
         for i in range(len(hits), len(hits) + needed):
             table.append(self._take())
@@ -117,11 +135,12 @@ class RegistersOnlyWhenFreed(BlockManager):
     def _register(self, block: int, key: Key) -> None:
         self._block_hash[block] = key
 
-    def _release(self, block: int) -> None:
-        key = self._block_hash[block]
-        if self._ref[block] == 1 and key is not None:
-            self._hash_to_block.setdefault(key, block)
-        super()._release(block)
+    def _release(self, blocks: list[int]) -> None:
+        for block in reversed(blocks):
+            key = self._block_hash[block]
+            if self._ref[block] == 1 and key is not None:
+                self._hash_to_block.setdefault(key, block)
+        super()._release(blocks)
 
 
 class RegistersWithCacheOff(BlockManager):

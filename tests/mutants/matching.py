@@ -45,8 +45,8 @@ class SharesPartialBlock(BlockManager):
         twins = [other for other, others in self._tokens.items() if others == tokens]
         table = super().allocate(seq_id, tokens)
         if twins and len(tokens) % self.block_size != 0:
-            self._release(table[-1])
+            self._release(table[-1:])
             table[-1] = self._tables[twins[0]][-1]
-            self._hit(table[-1])
+            self._hit(table[-1:])
             self._tables[seq_id] = list(table)
         return table

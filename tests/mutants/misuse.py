@@ -1,9 +1,12 @@
 """Bugs that only a caller's mistake brings out; every legal call is answered as it should be."""
 
+from __future__ import annotations
+
+from array import array
 from collections.abc import Hashable, Iterable
 
-from kvblocks import BlockManager, HashStrategy, Key
-from kvblocks.arithmetic import MAX_TOKEN_ID
+from kvblocks import BlockManager, HashStrategy, InvalidArgument, Key
+from kvblocks.arithmetic import MAX_TOKEN_ID, TOKEN
 
 
 class ReallocatesLiveId(BlockManager):
@@ -26,7 +29,7 @@ class AcceptsEmptyPrompt(BlockManager):
         tokens = list(token_ids)
         if tokens or seq_id in self._tables:
             return super().allocate(seq_id, tokens)
-        self._tables[seq_id], self._tokens[seq_id] = [], []
+        self._tables[seq_id], self._tokens[seq_id] = [], array(TOKEN)
         self._hashes[seq_id], self._cached[seq_id] = [], 0
         return []
 
@@ -35,7 +38,7 @@ class AcceptsNegativePosition(BlockManager):
     """slot counts a negative position from the end, as Python lists do: an off-by-one reads the last token."""
 
     def slot(self, seq_id: Hashable, pos: int) -> int:
-        return super().slot(seq_id, pos + len(self._tokens.get(seq_id, [])) if pos < 0 else pos)
+        return super().slot(seq_id, pos + len(self._tokens.get(seq_id, ())) if pos < 0 else pos)
 
 
 class AcceptsPositionPastTheEnd(BlockManager):
@@ -63,16 +66,18 @@ class AppendTakesBeforeChecking(BlockManager):
     """append_slot checks the token after taking the block: the refused token costs a block."""
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
-        self._check_live(seq_id)
-        if len(self._tokens[seq_id]) == len(self._tables[seq_id]) * self.block_size:
-            self._tables[seq_id].append(self._take())
-        return super().append_slot(seq_id, token_id)
+        try:
+            return super().append_slot(seq_id, token_id)
+        except InvalidArgument:
+            if len(self._tokens[seq_id]) == len(self._tables[seq_id]) * self.block_size:
+                self._tables[seq_id].append(self._take())
+            raise
 
 
 class FreesTwice(BlockManager):
     """free remembers the last sequence that it freed and frees it again: its blocks may be in use by then."""
 
-    _last: tuple[Hashable, list[int], list[int], list[Key]] | None = None
+    _last: tuple[Hashable, list[int], array[int], list[Key]] | None = None
 
     def free(self, seq_id: Hashable) -> None:
         if seq_id not in self._tables and self._last is not None and self._last[0] == seq_id:

@@ -56,11 +56,12 @@ class EvictsOldestRegistered(BlockManager):
 class FreesDuplicateToFreeList(BlockManager):
     """A released duplicate is wiped at once and taken before older idle blocks: the LRU order is not kept."""
 
-    def _release(self, block: int) -> None:
-        key = self._block_hash[block]
-        if self._ref[block] == 1 and key is not None and self._hash_to_block.get(key) != block:
-            self._block_hash[block] = None
-        super()._release(block)
+    def _release(self, blocks: list[int]) -> None:
+        for block in blocks:
+            key = self._block_hash[block]
+            if self._ref[block] == 1 and key is not None and self._hash_to_block.get(key) != block:
+                self._block_hash[block] = None
+        super()._release(blocks)
 
 
 class DropsCacheWhenIdle(BlockManager):
@@ -77,41 +78,40 @@ class DropsCacheWhenIdle(BlockManager):
 class RevivingDropsIdentity(BlockManager):
     """Reviving an idle block resets it like a new one: a prefix is hit once and never again."""
 
-    def _hit(self, block: int) -> None:
-        if self._ref[block] == 0:
-            self._forget(block)
-        super()._hit(block)
+    def _hit(self, blocks: list[int]) -> None:
+        for block in blocks:
+            if self._ref[block] == 0:
+                self._forget(block)
+        super()._hit(blocks)
 
 
 class SharesWithoutReference(BlockManager):
     """A hit on a block in use does not count: when its first owner ends, the others' KV is overwritten."""
 
-    def _hit(self, block: int) -> None:
-        if self._ref[block] == 0:
-            super()._hit(block)
+    def _hit(self, blocks: list[int]) -> None:
+        super()._hit([block for block in blocks if self._ref[block] == 0])
 
 
 class ReleasesSharedBlockTwice(BlockManager):
     """Freeing one holder of a shared block counts as two: the last holder's KV is overwritten under it."""
 
-    def _release(self, block: int) -> None:
-        if self._ref[block] > 1:
-            self._ref[block] -= 1
-        super()._release(block)
+    def _release(self, blocks: list[int]) -> None:
+        for block in blocks:
+            if self._ref[block] > 1:
+                self._ref[block] -= 1
+        super()._release(blocks)
 
 
 class LeaksSharedBlock(BlockManager):
     """A block that was ever shared is not returned: OutOfBlocks after a day, and only with the cache on."""
 
-    def _release(self, block: int) -> None:
-        if self._ref[block] == 1:
-            super()._release(block)
+    def _release(self, blocks: list[int]) -> None:
+        super()._release([block for block in blocks if self._ref[block] == 1])
 
 
 class ListsFreeBlockTwice(BlockManager):
     """A block without identity is returned twice: later it is given to two sequences at once."""
 
-    def _release(self, block: int) -> None:
-        super()._release(block)
-        if self._ref[block] == 0 and self._block_hash[block] is None:
-            self._free.append(block)
+    def _release(self, blocks: list[int]) -> None:
+        super()._release(blocks)
+        self._free.extend(block for block in blocks if self._ref[block] == 0 and self._block_hash[block] is None)

@@ -1,9 +1,10 @@
 """Bugs in what is kept of a sequence and in the reads: slots, counts, lists shared with the caller."""
 
+from array import array
 from collections.abc import Hashable, Iterable
 
 from kvblocks import BlockManager
-from kvblocks.arithmetic import blocks_for, check_tokens
+from kvblocks.arithmetic import TOKEN, blocks_for, check_tokens
 
 
 class SlotOffsetOffByOne(BlockManager):
@@ -71,11 +72,22 @@ class KeepsCachedCountAfterFree(BlockManager):
 class KeepsCallersList(BlockManager):
     """The caller's token list is kept, not copied: the caller appends its sample, and positions shift."""
 
+    _kept: dict[Hashable, list[int]] | None = None
+
     def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
         table = super().allocate(seq_id, token_ids)
         if isinstance(token_ids, list):
-            self._tokens[seq_id] = token_ids
+            self._kept = {**(self._kept or {}), seq_id: token_ids}
         return table
+
+    def append_slot(self, seq_id: Hashable, token_id: int) -> int:
+        tokens = (self._kept or {}).get(seq_id)
+        if tokens is None:
+            return super().append_slot(seq_id, token_id)
+        self._tokens[seq_id] = array(TOKEN, tokens)
+        slot = super().append_slot(seq_id, token_id)
+        tokens.append(token_id)
+        return slot
 
 
 class ReturnsOwnTable(BlockManager):

@@ -1,16 +1,19 @@
 """The mistakes that the seed calls easy to make, a class each; a line of the seed that holds two gives two."""
 
+from __future__ import annotations
+
+from array import array
 from collections.abc import Hashable, Iterable
 
 from kvblocks import BlockManager, Key, OutOfBlocks
-from kvblocks.arithmetic import blocks_for, check_tokens, match_limit
+from kvblocks.arithmetic import TOKEN, blocks_for, check_tokens, match_limit
 
 
 class HashesPartialBlock(BlockManager):
     """1: the half-full last block is hashed over its zeroed buffer; a longer prompt hits slots nobody wrote."""
 
-    def _hash_chain(self, tokens: list[int]) -> list[Key]:
-        return super()._hash_chain(tokens + [0] * (-len(tokens) % self.block_size))
+    def _hash_chain(self, tokens: array[int]) -> list[Key]:
+        return super()._hash_chain(tokens + array(TOKEN, [0] * (-len(tokens) % self.block_size)))
 
 
 class MatchesWholePrompt(BlockManager):
@@ -23,11 +26,11 @@ class MatchesWholePrompt(BlockManager):
 class ChainStartsElsewhere(BlockManager):
     """3: allocate starts the chain at b"", append_slot at None; a first block that decode filled never hits."""
 
-    def _hash_chain(self, tokens: list[int]) -> list[Key]:
+    def _hash_chain(self, tokens: array[int]) -> list[Key]:
         hashes: list[Key] = [b""]
         if self.enable_prefix_cache:
             for start in range(0, len(tokens) - self.block_size + 1, self.block_size):
-                hashes.append(self._hash(hashes, tokens[start : start + self.block_size]))
+                hashes.append(self._hasher(hashes[-1], tokens[start : start + self.block_size].tobytes(), ()))
         return hashes[1:]
 
 
@@ -75,8 +78,7 @@ class AllocateUsesNaiveCheck(BlockManager):
         needed = blocks_for(len(tokens), self.block_size) - len(hits)
         idle = sum(self._ref[block] == 0 for block in hits)
         if self.num_free_blocks - idle < needed <= self.num_free_blocks:  # naive says yes, exact says no
-            for block in hits:
-                self._hit(block)
+            self._hit(hits)
             for _ in range(needed):
                 self._take()  # raises OutOfBlocks sooner or later
         return super().allocate(seq_id, tokens)
@@ -85,8 +87,9 @@ class AllocateUsesNaiveCheck(BlockManager):
 class LeavesHitInPool(BlockManager):
     """7, a hit on an idle block does not leave the evictable pool: a block in use is evicted as a spare."""
 
-    def _hit(self, block: int) -> None:
-        self._ref[block] += 1
+    def _hit(self, blocks: list[int]) -> None:
+        for block in blocks:
+            self._ref[block] += 1
 
 
 class AppendsTokenBeforeTaking(BlockManager):

@@ -16,7 +16,17 @@ from kvproofs.theorems import theorems
 from mutation.generator import ARITHMETIC, MANAGER, functions
 from mutation.verdict import KILLED, SURVIVED, UNSUPPORTED, Mutant, Verdict
 
-_ORDER = ("slot", "can_allocate", "num_cached_tokens", "block_table", "init", "free", "append", "allocate")
+_ORDER = (
+    "check_tokens",
+    "slot",
+    "can_allocate",
+    "num_cached_tokens",
+    "block_table",
+    "init",
+    "free",
+    "append",
+    "allocate",
+)
 """The operations as the proof knows them, the quickest first."""
 
 FEASIBILITY_RLIMIT = 30_000

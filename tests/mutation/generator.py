@@ -36,7 +36,6 @@ FUNCTIONS = {
         "num_cached_tokens",
         "block_table",
         "_check_live",
-        "_hash",
         "_hash_chain",
         "_match",
         "_hit",
@@ -45,7 +44,17 @@ FUNCTIONS = {
         "_register",
         "_release",
     ),
-    ARITHMETIC: ("MAX_TOKEN_ID", "blocks_for", "match_limit", "check_size", "check_token", "check_tokens"),
+    ARITHMETIC: (
+        "MAX_TOKEN_ID",
+        "TOKEN_BYTES",
+        "blocks_for",
+        "match_limit",
+        "check_size",
+        "check_token",
+        "check_tokens",
+        "_packed",
+        "_buffer",
+    ),
 }
 """By module, in the order of its text. `observe` is not among them: it is how a state is looked at."""
 

@@ -27,7 +27,11 @@ def test_every_statement_is_deleted() -> None:
         for name, function in functions(module).items():
             inside = [node for node in ast.walk(function) if isinstance(node, ast.stmt) and node is not function]
             statements = [
-                node for node in inside if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+                node
+                for node in inside
+                if not (
+                    (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) or isinstance(node, ast.Pass)
+                )
             ]
             deleted = [mutant for mutant in MUTANTS if mutant.kind == "delete" and mutant.functions == (name,)]
             assert len(deleted) == len(statements), name
@@ -95,5 +99,6 @@ def test_the_opposite_of_a_condition(text: str, expected: str) -> None:
 
 def test_brackets_are_set_where_they_are_needed() -> None:
     texts = [mutant.diff for mutant in MUTANTS]
-    assert any("(pos - 1) % self.block_size == 0" in text for text in texts)
-    assert any("fills_block = (pos + 1) % self.block_size == 0" in text for text in texts)
+    assert any("return (num_tokens + 1) // block_size" in text for text in texts)
+    assert any("if not (type(token_id) is not int or not 0 <= token_id" in text for text in texts)
+    assert any(text.endswith("fills_block = self.enable_prefix_cache") for text in texts)

@@ -17,8 +17,8 @@ GENERATED = {mutant.id: mutant for mutant in generated()}
 SEEN = (
     "allocate:negate:3",
     "allocate:delete:23",
-    "append_slot:number:2",
-    "_hash_chain:delete:4",
+    "append_slot:number:7",
+    "_hash_chain:slice:1",
     "_match:call:1",
     "_hit:arithmetic:1",
     "_take:truth:1",
@@ -26,7 +26,7 @@ SEEN = (
     "_release:negate:2",
     "blocks_for:number:2",
 )
-PROVED_WRONG = ("slot:delete:1", "_release:number:1", "can_allocate:compare:1", "_hash:call:1")
+PROVED_WRONG = ("slot:delete:1", "_release:number:1", "can_allocate:compare:1", "_packed:logic:3")
 
 
 @pytest.mark.parametrize("name", SEEN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from kvaudit.explore.moves import moves, sequence_ids
 from kvaudit.protocol import Allocate, Append, Free, Mutation
 from kvaudit.rulings import own_step
 from kvblocks import BlockManager
+from kvblocks.arithmetic import TOKEN
 from kvblocks.manager import Observation
 from kvproofs.state import StrategyError
 from kvspec.identity import Identity
@@ -123,10 +125,10 @@ class Call:
         """A hash strategy whose keys are the prefixes themselves."""
         calls = iter(range(1 << 30))
 
-        def structural(parent: Key | None, tokens: tuple[int, ...], extra: tuple[Any, ...]) -> Key:
+        def structural(parent: Key | None, tokens: bytes, extra: tuple[Any, ...]) -> Key:
             if next(calls) == self.strategy_raises:
                 raise StrategyError
-            return (*(parent or ()), tokens)
+            return (*(parent or ()), tuple(array(TOKEN, tokens)))
 
         return structural
 
@@ -147,15 +149,20 @@ def calls(place: Place, operation_name: str) -> Iterator[Call]:
         yield from _writes(ledger, operation_name, spare)
 
 
-_NO_TOKENS: tuple[Any, ...] = (True, "1", -1, 2**32)
+class Token(int):
+    """An integer of a type of its own."""
+
+
+_NO_TOKENS: tuple[Any, ...] = (True, "1", -1, 2**32, Token(-1), Token(2**32))
 
 
 def _writes(ledger: Ledger, operation_name: str, spare: str) -> Iterator[Call]:
     live = list(map(str, ledger.sequences))
     for op in moves(ledger, [spare]):
         if operation_name == "append" and isinstance(op, Append):
-            yield Call("append", op.seq, op.token)
-            yield Call("append", op.seq, op.token, strategy_raises=0)
+            for token in (op.token, Token(op.token)):
+                yield Call("append", op.seq, token)
+                yield Call("append", op.seq, token, strategy_raises=0)
         elif operation_name == "allocate" and isinstance(op, Allocate):
             yield Call("allocate", op.seq, op.tokens)
             yield from (
@@ -204,7 +211,8 @@ def manager_at(place: Place, call: Call) -> BlockManager:
         "evictable": OrderedDict.fromkeys(seen.evictable),
         "ref": list(seen.ref),
         "block_hash": list(seen.block_hash),
-        **{name: {q: list(row) for q, row in getattr(seen, name).items()} for name in ("tables", "tokens", "hashes")},
+        **{name: {q: list(row) for q, row in getattr(seen, name).items()} for name in ("tables", "hashes")},
+        "tokens": {q: array(TOKEN, row) for q, row in seen.tokens.items()},
     }
     for name, attribute in BlockManager.STATE.items():
         setattr(made, attribute, state[name])

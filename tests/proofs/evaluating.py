@@ -180,6 +180,7 @@ _FORMS: dict[int, Callable[..., Code]] = {
     z3.Z3_OP_ADD: _fold(operator.add),
     z3.Z3_OP_SUB: _fold(operator.sub),
     z3.Z3_OP_MUL: _fold(operator.mul),
+    z3.Z3_OP_IDIV: _fold(operator.floordiv),  # divisors are positive
     z3.Z3_OP_UMINUS: lambda code: lambda m, bound: -code(m, bound),
     z3.Z3_OP_SELECT: lambda array, index: lambda m, bound: array(m, bound)[index(m, bound)],
     z3.Z3_OP_STORE: lambda array, index, value: (

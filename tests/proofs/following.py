@@ -9,7 +9,6 @@ from typing import Any
 
 import z3
 
-import kvblocks.arithmetic
 import kvblocks.manager
 from kvblocks.manager import Observation
 from kvproofs import sources
@@ -18,7 +17,7 @@ from kvproofs.executor import Executor, Outcome, executing
 from kvproofs.loops import Forward, Loop
 from kvproofs.rewriting import load
 from kvproofs.state import State, capture
-from kvproofs.terms import BOOL, Bool, Int, Symbol
+from kvproofs.terms import BOOL, Bool, Int, KeyTerm, OptionalKey, Symbol
 from proofs.calls import Call
 from proofs.evaluating import Array, Model, compiled
 from proofs.paths import Decisions
@@ -195,7 +194,7 @@ class Playing:
         values = {
             name: run.parts_of(value) if isinstance(value, Modelled) else run.value_of(value)
             for name, value in local.items()
-            if isinstance(value, Modelled | Int | Bool | int) and not _is_row(value)
+            if isinstance(value, Modelled | Int | Bool | KeyTerm | OptionalKey | int) and not _is_row(value)
         }
         attributes = {name: run.parts_of(v) for name, v in vars(run.objects[0]).items() if isinstance(v, Modelled)}
         self._heads.append(Head(index, values, attributes))
@@ -217,7 +216,9 @@ class Standing(Loop):
             parts = self._parts(run.heap[index], head, local)
             run.supply += [parts[name] for name in sorts]
         run.supply.append(head.index)
-        run.supply += [head.local[name] for name in self._changed if isinstance(local.get(name), Int | int)]
+        run.supply += [
+            head.local[name] for name in self._changed if isinstance(local.get(name), Int | OptionalKey | int)
+        ]
         run.index = head.index
         return super().arbitrary(local)
 
@@ -235,6 +236,4 @@ class Standing(Loop):
 @cache
 def rewritten(loop: Any) -> Any:
     """kvblocks' manager for symbolic values, with loops of that kind."""
-    arithmetic = load(kvblocks.arithmetic, {"_enter_loop_": loop})
-    imported = {name: arithmetic.get(name, stand_in) for name, stand_in in sources.imported().items()}
-    return load(kvblocks.manager, {**imported, "_enter_loop_": loop})["BlockManager"]
+    return load(kvblocks.manager, {**sources.imported(), "_enter_loop_": loop})["BlockManager"]

@@ -49,6 +49,7 @@ def _arguments(call: Call, plain: tuple[int, ...]) -> dict[str, Any]:
     given, found = call.argument, dict[str, Any]()
     for name in ("token", "argument"):
         found |= {name: _plain(given), f"{name}_is_int": isinstance(given, int), f"{name}_is_bool": given is True}
+        found |= {f"{name}_is_plain": type(given) is int}
     return found | {
         "pos": _plain(given),
         "prompt": array(plain, -1),

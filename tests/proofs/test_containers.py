@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pytest
 import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvproofs.containers import Counters, Deque, Dict, List, OrderedKeys, Rows
+from kvblocks.arithmetic import TOKEN
+from kvproofs.containers import Array, Counters, Deque, Dict, List, OrderedKeys, Rows
 from kvproofs.executor import Executor, executing
-from kvproofs.terms import BOOL, INT, SEQ, Bool, Int, SeqTerm, lift
+from kvproofs.loops import Strides
+from kvproofs.terms import BOOL, INT, SEQ, SIZE, Argument, Bool, Int, SeqTerm, lift
+from proofs.evaluating import Model
+from proofs.standard import structure
 
 Call = tuple[str, Any]
 NUMBERS = st.integers(0, 3)
@@ -123,6 +129,8 @@ def on_dict(d: Any, name: str, pair: tuple[int, int]) -> Any:
         return d.pop(key)
     elif name == "pop or":
         return d.pop(key, value)
+    elif name == "default":
+        return d.setdefault(key, value)
     else:
         return d[key]
     return None
@@ -132,7 +140,8 @@ def on_dict(d: Any, name: str, pair: tuple[int, int]) -> Any:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["set", "set", "del", "in", "get", "pop", "pop or", "item"]), st.tuples(NUMBERS, NUMBERS)
+            st.sampled_from(["set", "set", "del", "in", "get", "pop", "pop or", "default", "item"]),
+            st.tuples(NUMBERS, NUMBERS),
         ),
         max_size=7,
     )
@@ -158,6 +167,9 @@ def on_rows(rows: Any, name: str, pair: tuple[int, int]) -> Any:
         return rows[key].append(item)
     if name == "last":
         return rows[key][-1]
+    if name == "get":
+        row = rows.get(key)
+        return -1 if row is None else size(row)
     if name == "len":
         return size(rows[key])
     del rows[key]
@@ -167,7 +179,9 @@ def on_rows(rows: Any, name: str, pair: tuple[int, int]) -> Any:
 @settings(max_examples=40)
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["new", "append", "last", "len", "del"]), st.tuples(st.integers(0, 1), NUMBERS)),
+        st.tuples(
+            st.sampled_from(["new", "append", "last", "len", "get", "del"]), st.tuples(st.integers(0, 1), NUMBERS)
+        ),
         max_size=6,
     )
 )
@@ -224,6 +238,61 @@ def test_counters_count_the_positive(writes: list[tuple[int, int]]) -> None:
         assert executor.prove("", "positive", made.positive == sum(value > 0 for value in real))
         for index in range(4):
             assert executor.prove("", "item", made.array[index] == real[index])
+
+
+@settings(max_examples=40)
+@given(st.lists(NUMBERS, min_size=1, max_size=5), st.data())
+def test_the_bytes_of_an_array(items: list[int], data: st.DataObject) -> None:
+    """What a slice of the bytes holds is what a slice of the array holds; what can be appended is a token id."""
+    first = data.draw(st.integers(0, len(items) - 1))
+    last = data.draw(st.integers(first, len(items)))
+    executor = Executor([], mbqi=True)
+
+    def program() -> Any:
+        made = Array(z3.K(INT, z3.IntVal(0)), z3.IntVal(0))
+        for item in items:
+            made.append(item)
+        made[:first].append(9)  # a slice is a copy
+        return made.tobytes()[4 * first : 4 * last], size(made.tobytes())
+
+    real = array(TOKEN, items).tobytes()
+    part = array(TOKEN, real[4 * first : 4 * last]).tolist()
+    for outcome in executor.paths(program):
+        found, count = outcome.value
+        assert executor.prove("", "size", lift(count) == len(real))
+        assert executor.prove("", "size of the slice", found.length == len(part))
+        for index, item in enumerate(part):
+            assert executor.prove("", "item", found.array[z3.simplify(found.start + index)] == item)
+    assert all(goal.proved for goal in executor.goals)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda a: a.append(2**32),
+        lambda a: a.append(-1),
+        lambda a: a.append(Argument(z3.IntVal(1), z3.BoolVal(False), z3.BoolVal(False))),
+        lambda a: a.tobytes()[0:6],
+        lambda a: a.tobytes()[0:8],
+        lambda a: a.tobytes()[1:4],
+    ],
+)
+def test_what_an_array_would_refuse_is_not_proved(act: Callable[[Any], None]) -> None:
+    executor = Executor([])
+    for _ in executor.paths(lambda: act(Array(z3.K(INT, z3.IntVal(0)), z3.IntVal(1)))):
+        pass
+    assert any(not goal.proved for goal in executor.goals)
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 3, 5])
+def test_a_range_by_blocks(block_size: int) -> None:
+    step = 4 * block_size
+    for tokens in range(12):
+        last = 4 * tokens - step + 1
+        made = Strides(z3.IntVal(last), 4 * SIZE)
+        model = Model({"block_size": block_size}, structure(block_size), {})
+        count = model(made.count)
+        assert [model(made.at(z3.IntVal(i)).term) for i in range(count)] == list(range(0, last, step))
 
 
 def test_an_index_out_of_range_is_not_proved() -> None:

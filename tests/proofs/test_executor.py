@@ -20,7 +20,8 @@ def open_goals(operation: str, *edits: tuple[str, str]) -> Iterator[Goal]:
     return (goal for goal in OPERATIONS[operation](sources.variant(*edits), {"stop_at_open": True}) if not goal.proved)
 
 
-RELEASES = "        for block in reversed(self._tables[seq_id]):\n            self._release(block)\n"
+RELEASES = "        for block in reversed(blocks):\n"
+LISTS = "                    self._free.append(block)\n"
 
 
 def test_the_shipped_text_is_proved() -> None:
@@ -31,18 +32,17 @@ def test_a_local_name_carried_round_a_loop_is_forgotten() -> None:
     """A counter that only the second iteration sees: an executor that keeps its first value proves everything."""
     counting = (
         "        count = 0\n"
-        "        for block in reversed(self._tables[seq_id]):\n"
+        "        for block in reversed(blocks):\n"
         "            count += 1\n"
         "            if count == 2:\n"
-        "                self._ref[block] = 5\n"
-        "            self._release(block)\n"
+        "                ref[block] = 5\n"
     )
     assert any(open_goals("free", (RELEASES, counting)))
 
 
 def test_the_entry_of_a_loop_is_proved_on_every_path() -> None:
     """The first path to the loop is right, the second spoils the state before it."""
-    spoiling = "        if len(self._free) == 3:\n            self._ref[self._tables[seq_id][0]] = 0\n" + RELEASES
+    spoiling = "        if len(self._free) == 3:\n            ref[blocks[0]] = 0\n" + RELEASES
     found = open_goals("free", (RELEASES, spoiling))
     assert any("holds at the entry" in goal.label for goal in found)
 
@@ -56,23 +56,23 @@ def test_an_index_out_of_range_is_a_goal() -> None:
 
 def test_a_loop_that_changes_what_it_goes_over_is_not_supported() -> None:
     """Be it a list of its own, or the row of a dict: that one is stale as soon as the dict has changed."""
-    copied = "        table = list(self._tables[seq_id])\n" + RELEASES.replace("self._tables[seq_id]", "table")
+    copied = "        table = list(blocks)\n" + RELEASES.replace("blocks", "table")
     for changing, reason in (
         (copied + "            table.append(block)\n", "changes the list"),
-        (RELEASES + "            self._tables[seq_id].append(block)\n", "used after the dict that held it was changed"),
+        (RELEASES + "            blocks.append(block)\n", "used after the dict that held it was changed"),
     ):
         assert any(reason in goal.reason for goal in open_goals("free", (RELEASES, changing)))
 
 
 def test_a_row_taken_before_a_loop_that_stores_another_is_stale() -> None:
     """In Python the name keeps the old list; a model that reads the dict again would see the new one."""
-    storing = (
-        "        tokens = self._tokens[seq_id]\n"
-        + RELEASES
-        + "            self._tokens[seq_id] = []\n"
-        + "        tokens.append(0)\n"
+    edits = (
+        ("self._release(self._tables[seq_id])", "self._release(self._tables[seq_id], seq_id)"),
+        ("def _release(self, blocks: list[int])", "def _release(self, blocks: list[int], seq_id: Hashable)"),
+        (RELEASES, "        hashes = self._hashes[seq_id]\n" + RELEASES + "            self._hashes[seq_id] = []\n"),
+        (LISTS, LISTS + "        hashes.append(self._block_hash[0])\n"),
     )
-    assert any("used after the dict" in goal.reason for goal in open_goals("free", (RELEASES, storing)))
+    assert any("used after the dict" in goal.reason for goal in open_goals("free", *edits))
 
 
 def test_an_attribute_bound_in_a_loop_is_not_supported() -> None:

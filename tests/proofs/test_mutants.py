@@ -14,7 +14,6 @@ CAUGHT = {
     "append": (
         "DeletesMappingUnconditionally",
         "AppendsTokenBeforeTaking",
-        "IdentifiesBlockByItsTokensAlone",
         "FilledBlockHasOldWindow",
         "FilledBlockIsNotRegistered",
         "NewestMappingWins",
@@ -29,7 +28,7 @@ CAUGHT = {
         "CountsOnlyFreeList",
         "FreesTwice",
     ),
-    "init": ("RegistersWithCacheOff",),
+    "init": ("RegistersWithCacheOff", "IdentifiesBlockByItsTokensAlone"),
     "slot": ("SlotOffsetOffByOne", "AcceptsPositionPastTheEnd"),
     "num_cached_tokens": ("CountsCachedInBlocks", "CachedCountIsReadOnce"),
     "block_table": ("BlockTableIsNotACopy",),

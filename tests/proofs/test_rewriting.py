@@ -70,6 +70,8 @@ ORDINARY = {
     "_list_": _list,
     "_typed_": lambda annotation, value: value,
     "_dict_": lambda annotation: {},
+    "_no_key_": lambda: None,
+    "_has_type_": lambda value, kind: type(value) is kind,
     "_repeated_": lambda item, count: [item] * count,
     "_unsupported_": _unsupported,
 }

@@ -30,6 +30,7 @@ POOLS = (
     (2, 2, True),
     (2, 2, False),
     (1, 3, False),
+    (2, 1, False),
     (3, 1, True),
     (3, 2, True),
 )
@@ -87,6 +88,7 @@ def _looks(place: Place, call: Call) -> Any:
     return (
         place.ledger.enable_prefix_cache,
         bool(place.ledger.free),
+        type(call.argument),
         end,
         _changes(place.ledger, call) if end == "answer" else (),
         repr(call.argument) if end in ("InvalidArgument", "PositionOutOfRange") else "",

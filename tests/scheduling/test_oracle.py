@@ -103,7 +103,12 @@ WRONG: dict[str, tuple[str, list[Said]]] = {
     "a block twice": ("I7", [(A, None), (Step(1), did([item("a", 0, 2, 0, 0)]))]),
     "nothing left to compute": ("I5", [(A, None), (Step(1), did([item("a", 3, 3, 0, 1)]))]),
     "beyond the end": ("O4", [(A, None), (Step(1), did([item("a", 0, 4, 0, 1)]))]),
-    "a gap": ("O4", [(A, None), (Step(1), did([item("a", 0, 1, 0)])), (Step(1), did([item("a", 2, 3, 0, 1)]))]),
+    "a gap": ("K1", [(A, None), (Step(1), did([item("a", 0, 1, 0)])), (Step(1), did([item("a", 2, 3, 0, 1)]))]),
+    "a gap with the cache off": (
+        "O4",
+        [(A, None), (Step(1), did([item("a", 0, 1, 0)])), (Step(1), did([item("a", 2, 3, 0, 1)]))],
+    ),
+    "once more": ("O4", [(A, None), (Step(1), did([item("a", 0, 2, 0)])), (Step(1), did([item("a", 1, 3, 0, 1)]))]),
     "somebody who is not there": ("O2", [(Step(1), did([item("a", 0, 1, 0)]))]),
     "finished too early": ("O2", [(A, None), (Step(1), did([item("a", 0, 3, 0, 1)], finished=["a"]))]),
     "preempted and not there": ("O2", [(Step(1), did(preempted=["a"]))]),
@@ -143,6 +148,11 @@ def test_whoever_is_preempted_begins_anew() -> None:
     assert broken(*begun, (Step(1), did(preempted=["a"])), (Step(1), did([item("a", 3, 4, 0, 3)]))) == ["K1"]
 
 
+def test_whoever_is_preempted_may_keep_its_blocks_even_with_the_cache_off() -> None:
+    begun: list[Said] = [(A, None), (Step(1), did([item("a", 0, 3, 0, 1)])), (Step(1), did(preempted=["a"]))]
+    assert not broken(*begun, (Step(1), did([item("a", 2, 4, 0, 1)])), pool=Pool(6, 2, enable_prefix_cache=False))
+
+
 def test_nobody_counts_on_the_blocks_of_the_preempted_or_the_cancelled() -> None:
     other: Said = (Submit("c", (1, 2, 3), 1), None)
     begun: list[Said] = [(A, None), (Step(1), did([item("a", 0, 3, 0, 1)])), other]
@@ -162,6 +172,30 @@ def test_an_end_may_be_reported_late() -> None:
     late: list[Said] = [(Submit("a", (7,), 1), None), (Step(1), did([item("a", 0, 1, 0)]))]
     assert not broken(*late, (Step(1), did(finished=["a"])))
     assert not broken(*late, (Step(1), did([item("a", 1, 2, 0)], finished=["a"])))
+
+
+def test_what_others_have_computed_meanwhile_is_passed_over() -> None:
+    long = (7, 8, 9, 1, 5)
+    begun: list[Said] = [(Submit("a", long, 1), None), (Submit("b", long, 1), None)]
+    both = (Step(1), did([item("a", 0, 2, 0), item("b", 0, 4, 0, 1)]))
+    assert not broken(*begun, both, (Step(1), did([item("a", 4, 5, 0, 1, 2)])))
+    assert broken(*begun, both, (Step(1), did([item("a", 4, 5, 0, 3, 2)]))) == ["K1"]
+
+
+def test_a_table_may_be_new_in_the_pass_in_which_its_old_block_goes_to_another() -> None:
+    begun: list[Said] = [
+        (A, None),
+        (B, None),
+        (Step(1), did([item("a", 0, 2, 0), item("b", 0, 2, 1)])),
+        (Submit("c", (5, 6), 1), None),
+    ]
+    assert not broken(*begun, (Step(1), did([item("c", 0, 2, 0), item("a", 2, 3, 1, 2)])))
+    assert "K2" in broken(*begun, (Step(1), did([item("c", 0, 2, 0), item("a", 2, 3, 0, 2)])))
+
+
+def test_who_has_its_last_token_may_lose_its_blocks_before_it_is_said_to_be_finished() -> None:
+    done: list[Said] = [(Submit("a", (7, 8), 1), None), (Step(1), did([item("a", 0, 2, 0)])), (B, None)]
+    assert not broken(*done, (Step(1), did([item("b", 0, 3, 1, 0)], finished=["a"])))
 
 
 def test_the_pool_that_is_shown() -> None:

@@ -145,6 +145,19 @@ def started(
 
 
 @contextlib.contextmanager
+def started_both(
+    first: TargetSpec, second: TargetSpec, *, stderr: bool = False
+) -> Iterator[tuple[Target, Target, Console]]:
+    """As `started`, two targets at a time."""
+    with _muffled() as console, contextlib.ExitStack() as stack:
+        targets = []
+        for spec in (first, second):
+            targets.append(spec.start())
+            stack.callback(targets[-1].close)
+        yield targets[0], targets[1], Console(stderr=True) if stderr else console
+
+
+@contextlib.contextmanager
 def _muffled() -> Iterator[Console]:
     """A console on standard output, from which the target's own prints are kept away."""
     console = PipedConsole(file=sys.stdout)

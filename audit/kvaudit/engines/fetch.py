@@ -26,7 +26,7 @@ from pathlib import Path, PurePosixPath
 
 import platformdirs
 
-from kvaudit.engines import lmdeploy, sglang, transformers, vllm, vllm_mlx
+from kvaudit.engines import exllamav3, lmdeploy, sglang, transformers, vllm, vllm_mlx
 from kvaudit.engines.lite import Recipe
 from kvaudit.engines.pip import FetchError, Progress, no_space, problem, reason, run_pip, versions_in
 from kvaudit.protocol import SCHEDULER, LevelName
@@ -37,9 +37,10 @@ RECIPES: dict[str, Recipe] = {
     "transformers": transformers.RECIPE,
     "vllm-mlx": vllm_mlx.RECIPE,
     "lmdeploy": lmdeploy.RECIPE,
+    "exllamav3": exllamav3.RECIPE,
 }
 
-SCHEDULER_FILES: dict[str, tuple[str, ...]] = {"vllm": vllm.SCHEDULER_FILES}
+SCHEDULER_FILES: dict[str, tuple[str, ...]] = {"vllm": vllm.SCHEDULER_FILES, "lmdeploy": lmdeploy.SCHEDULER_FILES}
 """What is needed beside a recipe at scheduler level."""
 
 _MANIFEST = "manifest.json"
@@ -65,7 +66,7 @@ def cached(name: str, version: str, *, cache: Path | None = None, level: LevelNa
         manifest = json.loads((root / _MANIFEST).read_bytes())
         files: dict[str, dict[str, object]] = manifest["files"]
         needed = _wanted(_recipe(name, level))
-        if not set(needed) <= set(manifest.get("wanted", needed)):
+        if not set(needed) <= set(manifest.get("wanted", _wanted(RECIPES[name]))):
             return None  # by an adapter that needed other files
         for path, expected in files.items():
             data = (root / path).read_bytes()
@@ -99,6 +100,13 @@ def _wanted(recipe: Recipe) -> list[str]:
     return [*recipe.real, *recipe.texts]
 
 
+def fetched(cache: Path | None = None) -> list[tuple[str, str]]:
+    """The engines that are in the cache, whole and undamaged: name and version."""
+    folders = sorted(folder for name in RECIPES for folder in (_folder(cache) / name).glob("*") if folder.is_dir())
+    versions = [(folder.parent.name, folder.name) for folder in folders if folder.name[:1].isdigit()]
+    return [(name, version) for name, version in versions if cached(name, version, cache=cache) is not None]
+
+
 def _bring_engine(name: str, version: str, root: Path, progress: Progress | None) -> None:
     with _cache_errors(root), _workshop(root) as temporary:
         wheel = _download(f"{name}=={version}", temporary, progress)
@@ -113,7 +121,7 @@ def _bring_engine(name: str, version: str, root: Path, progress: Progress | None
 def _bring_packages(needs: Sequence[str], cache: Path | None, progress: Progress | None) -> None:
     """Install what is needed for real and neither installed here nor brought before."""
     folder = packages(cache)
-    missing = [name for name in needs if importlib.util.find_spec(name) is None and not (folder / name).exists()]
+    missing = lacking(needs, cache)
     if not missing:
         return
     with _cache_errors(folder), _workshop(folder) as temporary:
@@ -126,6 +134,12 @@ def _bring_packages(needs: Sequence[str], cache: Path | None, progress: Progress
         for item in target.iterdir():
             if not (folder / item.name).exists():
                 os.rename(item, folder / item.name)
+
+
+def lacking(needs: Sequence[str], cache: Path | None = None) -> list[str]:
+    """Of these packages, those that are neither installed here nor in the folder of `packages`."""
+    folder = packages(cache)
+    return [name for name in needs if importlib.util.find_spec(name) is None and not (folder / name).exists()]
 
 
 def packages(cache: Path | None = None) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kvaudit.engines.adapting import OutOfBlocks, class_of, has_parameter, need, offering, tried, version_of
-from kvaudit.engines.lite import Engine, Loaded, LoadError, Recipe, install
+from kvaudit.engines.lite import Engine, Loaded, Recipe, UnknownVersion, install
 
 __all__ = ["RECIPE", "SCHEDULER_FILES", "Engine", "Manager", "OutOfBlocks", "Unset", "load", "load_scheduler"]
 
@@ -348,7 +348,7 @@ def _admission(manager: type[Any]) -> Callable[[Any, Any, Any, int, bool], Any]:
     """How a waiting request asks for its slots."""
     parameters = inspect.signature(manager.allocate_slots).parameters
     if "new_computed_blocks" not in parameters:
-        raise LoadError("KVCacheManager.allocate_slots has no parameter new_computed_blocks")
+        raise UnknownVersion("allocate_slots has no new_computed_blocks: not a version that this adapter knows")
     counted = "num_new_computed_tokens" in parameters
     # The scheduler's default; a prompt is placed in one step here, so it cannot matter.
     whole = {"full_sequence_must_fit": True} if "full_sequence_must_fit" in parameters else {}

@@ -114,9 +114,9 @@ class Subject:
         attributes[block_hash] = snapshot[3].copy()
         attributes[mapping] = snapshot[4].copy()
         attributes[cached] = snapshot[5].copy()
-        attributes[tables] = {seq: items.copy() for seq, items in snapshot[6].items()}
-        attributes[tokens] = {seq: items.copy() for seq, items in snapshot[7].items()}
-        attributes[hashes] = {seq: items.copy() for seq, items in snapshot[8].items()}
+        attributes[tables] = {seq: items[:] for seq, items in snapshot[6].items()}
+        attributes[tokens] = {seq: items[:] for seq, items in snapshot[7].items()}
+        attributes[hashes] = {seq: items[:] for seq, items in snapshot[8].items()}
         return manager
 
     def state(self, manager: Any) -> Snapshot:

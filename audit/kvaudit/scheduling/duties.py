@@ -18,7 +18,7 @@ DUTIES = {
     "I7": Duty("no table names a block twice"),
     "I8": Duty("each block can be taken or is in a live table, never both", _POOL),
     "O2": Duty("what fits is accepted, nothing raises, and every request is finished in a bounded number of steps"),
-    "O4": Duty("work starts behind the cached tokens, and goes on where it ended"),
+    "O4": Duty("work starts behind the cached tokens, and goes on where it ended, or behind what was cached since"),
     "O5": Duty("the table covers what is computed, and names blocks of the pool"),
     "O9": Duty(
         "with the cache off work starts at 0, and no two tables share a block",

@@ -18,6 +18,7 @@ class SchedulerExecution(Execution[Request, Judgement]):
     def __init__(self, target: Target, pool: Pool, profile: Profile) -> None:
         super().__init__(target, pool)
         self.oracle = Oracle(pool)
+        self._longest = profile.limits.longest(pool)
 
     @property
     def live(self) -> dict[str, list[int]]:
@@ -25,14 +26,11 @@ class SchedulerExecution(Execution[Request, Judgement]):
         return {seq: request.tokens for seq, request in self.oracle.live.items()}
 
     def is_legal(self, operation: Request) -> bool:
-        """Whether a server may do this now. A request is submitted only if it fits in the pool."""
+        """Whether a server may do this now. A request is submitted only if the target is to take it."""
         live = self.oracle.live
         if isinstance(operation, Submit):
-            length, slots = (
-                len(operation.tokens) + operation.max_new_tokens,
-                self.pool.num_blocks * self.pool.block_size,
-            )
-            is_request = bool(operation.tokens) and operation.max_new_tokens >= 1 and length <= slots
+            length = len(operation.tokens) + operation.max_new_tokens
+            is_request = bool(operation.tokens) and operation.max_new_tokens >= 1 and length <= self._longest
             return is_request and operation.seq not in live
         if isinstance(operation, Step):
             return len(set(operation.cancel)) == len(operation.cancel) and live.keys() >= set(operation.cancel)
@@ -47,10 +45,9 @@ class SchedulerExecution(Execution[Request, Judgement]):
         return judgement
 
     def give_all_back(self) -> None:
-        """Serve every request to its end, and then one that takes the whole pool: nothing may have leaked."""
+        """Serve every request to its end, and then the longest that there can be: nothing may have leaked."""
         self._drain()
-        slots = self.pool.num_blocks * self.pool.block_size
-        whole = Submit("all", (3,) * (slots - 1), 1)
+        whole = Submit("all", (3,) * (self._longest - 1), 1)
         if not self.breaches and self.is_legal(whole):
             self.apply(whole)
             self._drain()

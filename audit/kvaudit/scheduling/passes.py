@@ -43,6 +43,8 @@ class Passes:
         sensible = [self._makes_sense(item) for item in computed]
         if not all(sensible):
             return  # what comes of it cannot be told
+        for item in computed:  # a table may be new in this pass: a duplicate has been swapped for the older copy
+            self._live[item.seq].table = item.table
         for item in computed:
             self._write(item)
         for item in computed:
@@ -85,13 +87,17 @@ class Passes:
         return not strange and len(table) >= due
 
     def _begins_right(self, item: Computed, request: Request) -> bool:
+        """It may go on beyond where it ended: what is between was cached meanwhile, and is read in this pass.
+
+        Who was preempted may have kept its blocks, since nobody needed them, even with the cache off.
+        """
         if request.end is None:
             tokens = tuple(request.tokens)
             self.begun.append(Begun(item.seq, item.start, tokens, request.was_preempted))
-            if item.start and not self._pool.enable_prefix_cache:
+            if item.start and not self._pool.enable_prefix_cache and not request.was_preempted:
                 what = f"{item.seq!r} starts with {words.count(item.start, 'token')} cached, and the cache is off"
                 self._break("O9", what, *item.table)
-        elif item.start != request.end:
+        elif item.start < request.end or (item.start > request.end and not self._pool.enable_prefix_cache):
             what = f"{item.seq!r} was computed up to position {request.end - 1}, and goes on at {item.start}"
             self._break("O4", what, *item.table)
         return True
@@ -119,14 +125,17 @@ class Passes:
             prefixes = request.prefixes[first : first + size]
             self._overwrites(item.table[index], prefixes.__getitem__, offsets, item.seq)
         self.memory.write(item.table, request.prefixes[: item.end], item.start)
-        request.end, request.table = item.end, item.table
+        request.end = item.end
 
     def _overwrites(
         self, block: int, content: Callable[[int], Identity | None], offsets: Iterable[int], writer: str | None
     ) -> None:
-        """K2: a write to slots of a block, where another live request counts on other content."""
+        """K2: a write to slots of a block, where another live request counts on other content.
+
+        Who has its last token needs none, and may lose its blocks before it is said to be finished.
+        """
         for seq, other in self._live.items():
-            if seq == writer or other.end is None or other.table is None or block not in other.table:
+            if seq == writer or other.is_done or other.end is None or other.table is None or block not in other.table:
                 continue
             first = list(other.table).index(block) * self._size
             for offset in offsets:

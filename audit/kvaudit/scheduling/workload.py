@@ -116,7 +116,7 @@ class Workload:
 
     def _submit(self, choices: Choices, prompt: Tokens) -> None:
         """A request, cut to what fits in the pool."""
-        slots = self._pool.num_blocks * self._pool.block_size
+        slots = self._driver.limits.longest(self._pool)
         name, wanted = choices.one_of(NAMES), choices.one_of(_NEW_TOKENS)
         tokens = prompt[: slots - 1]
         if name not in self.live and tokens:

@@ -112,7 +112,7 @@ def run_shard(job: Job, shard: Shard) -> Result:
 
 
 def _run(job: Job, shard: Shard, target: Target) -> Result:
-    groups = Groups(job.known)
+    groups = Groups[Failure](job.known)
     groups.expect(job.found)
     subject = Subject(target, job.spec, rules_for(target, job.profile), None)
     session = Session(subject, Budget(shard.max_steps, shard.max_time_s, job.stop_at_first), groups)

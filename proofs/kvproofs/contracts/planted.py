@@ -80,7 +80,7 @@ BUGS = (
     Bug(
         _MANAGER,
         "lets an idle hit be taken as well",
-        "if self._ref[block] == 0:  # counted as free",
+        "if ref[block] == 0:  # counted as free",
         "if False:  # counted as free",
         ("allocate_with_hits_refused",),
     ),
@@ -94,15 +94,13 @@ BUGS = (
     Bug(
         _MANAGER,
         "appends the token before it refuses",
+        "        if offset == 0:\n"
         "            table.append(self._take())  # the one thing that can refuse: nothing is written before it\n"
         "        tokens.append(token_id)\n",
-        "            tokens.append(token_id)\n"
-        "            table.append(self._take())\n"
-        "        else:\n"
-        "            tokens.append(token_id)\n",
+        "        tokens.append(token_id)\n        if offset == 0:\n            table.append(self._take())\n",
         ("append_refused", "append_after_append"),
     ),
-    Bug(_MANAGER, "appends anything", "        check_token(token_id)\n", "", ("append_misused",)),
+    Bug(_MANAGER, "appends anything", "            check_token(token_id)\n", "            pass\n", ("append_misused",)),
     Bug(
         _MANAGER,
         "allocates anything",
