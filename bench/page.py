@@ -129,7 +129,8 @@ def _sweep(sweep: Sequence[Measured], kind: str) -> Iterator[str]:
 
 def _traces(traces: Sequence[Measured]) -> Iterator[str]:
     yield "The beginnings of recorded workloads ([Simulation](simulate.md) says what they are), each block of hash ids"
-    yield "as two tokens. Hit rates are of tokens; they differ where engines evict by other rules."
+    yield "as two tokens. Of outputs, each live request gets one token for each that arrives. Hit rates are of tokens;"
+    yield "they differ where engines evict by other rules."
     for measured in traces:
         yield ""
         requests, blocks = f"{measured.requests:,} requests", f"{measured.num_blocks:,} blocks"

@@ -15,6 +15,9 @@ from bench.workloads import Workload
 PROMPT, APPEND, FREE, REFUSAL = "prompt", "append", "free", "refusal"
 """What is measured, in microseconds: a block of a prompt, a token, a freed block, a block of a refused prompt."""
 
+ENOUGH = 100
+"""Units that a cost is to rest on."""
+
 
 @dataclass
 class Played:
@@ -30,8 +33,8 @@ class Played:
         self.units[kind] = self.units.get(kind, 0) + units
 
     def costs(self) -> dict[str, float]:
-        """Microseconds a unit."""
-        return {kind: self.seconds[kind] / units * 1e6 for kind, units in self.units.items() if units}
+        """Microseconds a unit. Of a few units nothing is said: it would be of cold memory, and of the clock."""
+        return {kind: self.seconds[kind] / units * 1e6 for kind, units in self.units.items() if units >= ENOUGH}
 
 
 def play(driver: Driver, workload: Workload) -> Played:

@@ -8,11 +8,20 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, StrMethodFormatter
 
-from bench.contestants import BARE, BARE_BUILTIN, KVBLOCKS, NANO, OLD_VLLM, SGLANG, VLLM
+from bench.contestants import ARRAY, BARE, BARE_BUILTIN, BATCHED, BUILTIN, KVBLOCKS, NANO, OLD_VLLM, SGLANG, VLLM
 from bench.playing import APPEND, PROMPT
 from bench.results import Measured, Results
 
-_COLOURS = {KVBLOCKS: "tab:blue", VLLM: "tab:red", OLD_VLLM: "tab:orange", NANO: "tab:green", SGLANG: "tab:purple"}
+_COLOURS = {
+    KVBLOCKS: "tab:blue",
+    ARRAY: "tab:cyan",
+    BUILTIN: "deepskyblue",
+    BATCHED: "navy",
+    VLLM: "tab:red",
+    OLD_VLLM: "tab:orange",
+    NANO: "tab:green",
+    SGLANG: "tab:purple",
+}
 
 _SWEEPS: dict[str, tuple[str, str, Callable[[Measured], int]]] = {
     "pools": (PROMPT, "blocks of the pool", lambda measured: measured.num_blocks),
@@ -37,14 +46,13 @@ def _plot(sweep: Sequence[Measured], kind: str, label: str, size: Callable[[Meas
         if name.startswith("bare") and kind == APPEND:
             continue
         points = [(size(m), m.costs[kind][name].us) for m in sweep if name in m.costs.get(kind, {})]
-        ours = name.startswith(KVBLOCKS)
         axes.errorbar(
             [x for x, _ in points],
             [us.median for _, us in points],
             yerr=[[us.median - us.low for _, us in points], [us.high - us.median for _, us in points]],
             label=name,
-            color=_COLOURS.get(name, "tab:cyan" if ours else "0.5"),
-            linestyle=":" if name in (BARE, BARE_BUILTIN) else "-",
+            color=_COLOURS.get(name, "0.5"),
+            linestyle=":" if name in (BARE, BARE_BUILTIN) else "--" if name in (ARRAY, BUILTIN, BATCHED) else "-",
             marker="o" if name == KVBLOCKS else ".",
             capsize=2,
         )

@@ -30,6 +30,9 @@ class Judged(Protocol):
     @property
     def refused(self) -> bool: ...
 
+    @property
+    def excused(self) -> tuple[Breach, ...]: ...
+
 
 J = TypeVar("J", bound=Judged)
 
@@ -60,7 +63,7 @@ class Execution(Generic[Op, J]):
     @property
     def excused(self) -> tuple[Breach, ...]:
         """What the last operation broke by design."""
-        return ()
+        return self.played[-1].judgement.excused if self.played else ()
 
     @property
     def scenario(self) -> Scenario:

@@ -74,6 +74,7 @@ def level_of(profile: Profile) -> Level:
 def rules_for(target: Target, name: str | None) -> Profile:
     """The profile of that name, or else the target's own. Raises UsageError if it is for targets of the other level."""
     profile = profile_named(name or target.profile)
+    check_goals(profile)
     if profile.level != target.level:
         others = [other.name for other in PROFILES.values() if other.level == target.level]
         raise UsageError(
@@ -81,6 +82,13 @@ def rules_for(target: Target, name: str | None) -> Profile:
             f"{target.level} level: choose among {', '.join(others)}, or see --level"
         )
     return profile
+
+
+def check_goals(profile: Profile) -> None:
+    """Raises UsageError if it leaves out a goal that there is not: for what a target brings."""
+    unknown = sorted(set(profile.beyond) - {goal.id for goal in level_of(profile).goals})
+    if unknown:
+        raise UsageError(f"the profile {profile.name} leaves out {', '.join(unknown)}: there is no such reach goal")
 
 
 def play(target: Target, scenario: Scenario, profile: Profile) -> Execution[Any, Any]:

@@ -33,11 +33,6 @@ class ManagerExecution(Execution[Mutation, Judgement]):
         self._asked: list[list[Operation]] = []
 
     @property
-    def excused(self) -> tuple[Breach, ...]:
-        """What the last operation broke by design."""
-        return self.played[-1].judgement.excused if self.played else ()
-
-    @property
     def live(self) -> dict[Any, tuple[int, ...]]:
         """The tokens of each live sequence."""
         return {seq: record.tokens for seq, record in self.oracle.ledger.sequences.items()}

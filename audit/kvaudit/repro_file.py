@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvaudit.printable import printable, without_controls
-from kvaudit.profiles import PROFILES
-from kvaudit.protocol import Allocate, AnyMutation, Append, Cancel, Step, Submit
+from kvaudit.protocol import MANAGER, SCHEDULER, Allocate, AnyMutation, Append, Cancel, Request, Step, Submit
 from kvaudit.report import Finding
 from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
 from kvspec.obligations import OBLIGATIONS
@@ -36,7 +35,7 @@ def repro_file(
         *([f"hidden={_literal(finding.obligation)}"] if hidden else []),
     ]
     name = finding.id.lower().replace("-", "_")
-    kind = PROFILES[profile].level
+    kind = SCHEDULER if any(isinstance(operation, Request) for operation in program) else MANAGER
     lines = [
         *_comment(f"{finding.obligation}: {OBLIGATIONS[finding.obligation].title}."),
         *_comment(f"In production: {finding.symptom}."),

@@ -67,11 +67,11 @@ _PROGRESS_EVERY_S = 0.1
 class Options:
     """How to audit.
 
-    max_steps: the budget; a step is one allocate, append or free with everything checked. max_time_s: a limit
-    in seconds, which makes the run depend on the machine. stop_at_first: end at the first finding. misuse:
-    O10 counts for the exit code. failures: where findings are saved, and replayed from. engine: who makes the examples.
-    known: where the failures are that are known already. processes, cluster: who plays the examples, if not this
-    process: so many of this machine, or the Dask cluster at that address.
+    max_steps: the budget; a step is one operation (allocate, append or free; submit, step or cancel) with everything
+    checked. max_time_s: a limit in seconds, which makes the run depend on the machine. stop_at_first: end at the first
+    finding. misuse: O10 counts for the exit code. failures: where findings are saved, and replayed from. engine: who
+    makes the examples. known: where the failures are that are known already. processes, cluster: who plays the
+    examples, if not this process: so many of this machine, or the Dask cluster at that address.
     """
 
     seed: int = DEFAULT_SEED

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 from kvaudit.api import ApiTarget
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.in_process import InProcessTarget
+from kvaudit.limits import Limits
 from kvaudit.process import ProcessTarget, Tap
 from kvaudit.profiles import PROFILES, Profile, adopt
 from kvaudit.protocol import MANAGER, SCHEDULER, Failed, LevelName, Operation, Outcome, Pool, Setting
@@ -168,6 +169,8 @@ class TargetSpec:
         return ProcessTarget(command, timeout=self.timeout + 5, label=label, hidden=self._hidden(), tap=tap)
 
     def _check_source(self) -> None:
+        if self.source is not None and not self.adapted and self.text.endswith(".py") and Path(self.text).is_file():
+            raise UsageError(f"{self.text} is no adapter: it is to define RECIPE and load(root), see docs/adapters.md")
         if self.source is not None and not self.adapted:
             raise UsageError(f"--source is for engines ({', '.join(ENGINES)}) and adapters, not for {self.text}")
         if self.settings and not self.adapted:
@@ -296,12 +299,19 @@ def _load_engine(
         engine.manager,
         name=engine.name,
         version=engine.version,
-        profile=engine.profile if isinstance(engine.profile, str) else adopt(engine.profile),
+        profile=engine.profile if isinstance(engine.profile, str) else _adopted(name, engine.profile),
         stubs=engine.stubs,
         notes=[*engine.notes, *(f"{setting}: {value}" for setting, value in chosen.items())],
         refusals=refusals,
         timeout=timeout,
     )
+
+
+def _adopted(adapter: str, profile: Profile) -> str:
+    """Its name. The profile is sent to the auditor field by field: what a subclass does would not get there."""
+    if type(profile) is not Profile or type(profile.limits) is not Limits:
+        raise TargetError(f"{adapter}: PROFILE is to be a Profile with Limits, and no subclass of either")
+    return adopt(profile)
 
 
 def _import_file(path: str) -> Any:

@@ -22,6 +22,9 @@ from kvaudit.engines import fetch as module
 from kvaudit.engines import pip
 from kvaudit.engines.fetch import cached, fetch
 from kvaudit.engines.pip import FetchError
+from kvaudit.errors import UsageError
+from kvaudit.protocol import SCHEDULER
+from kvaudit.targets import TargetSpec
 
 
 @pytest.fixture
@@ -71,6 +74,22 @@ def test_what_another_adapter_has_fetched_is_fetched_again(wheels: Path, monkeyp
     monkeypatch.setitem(module.RECIPES, "vllm", recipe)
     assert cached("vllm", "7.0.1") is None
     assert (fetch("vllm", "7.0.1") / "vllm/__init__.py").is_file()
+
+
+def test_what_was_fetched_for_block_managers_alone_still_serves_them(
+    wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(wheels, "9.9.9")
+    with monkeypatch.context() as before:
+        before.setattr(module, "SCHEDULER_FILES", {})
+        root = fetch("vllm", "9.9.9")
+        assert not (root / "vllm/v1/core/sched").exists()
+    assert cached("vllm", "9.9.9") == root
+    assert cached("vllm", "9.9.9", level=SCHEDULER) is None
+    with pytest.raises(UsageError, match=r"vllm==9.9.9 at scheduler level has not been fetched: kvaudit fetch"):
+        TargetSpec("vllm==9.9.9", level=SCHEDULER).start()
+    assert fetch("vllm", "9.9.9") == cached("vllm", "9.9.9", level=SCHEDULER) == root
+    assert (root / "vllm/v1/core/sched/scheduler.py").is_file()
 
 
 def test_what_an_engine_needs_for_real_is_brought_once(

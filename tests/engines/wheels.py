@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 
 KEPT = {"vllm/envs.py": b"A = 1\n", "vllm/v1/core/block_pool.py": b"B = 2\n", "vllm/v1/request.py": b"C = 3\n"}
-LEFT = {"vllm/__init__.py": b"raise RuntimeError\n", "vllm/v1/core/sched/scheduler.py": b"\n", "vllm/_C.abi3.so": b"\0"}
+KEPT["vllm/v1/core/sched/scheduler.py"] = b"D = 4\n"
+LEFT = {
+    "vllm/__init__.py": b"raise RuntimeError\n",
+    "vllm/v1/worker/gpu_model_runner.py": b"\n",
+    "vllm/_C.abi3.so": b"\0",
+}
 
 
 def make_wheel(

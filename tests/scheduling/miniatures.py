@@ -19,6 +19,14 @@ def answering(change: Callable[[dict[str, Any]], Any]) -> type[Scheduler]:
     return type("Strange", (Scheduler,), {"step": step})
 
 
+class HangsInStep(Scheduler):
+    """A step that does not return."""
+
+    def step(self, token: int, cancel: Sequence[str] = ()) -> Any:
+        while True:
+            pass
+
+
 class SettingsAreNoMapping(Scheduler):
     """Its settings have no values."""
 

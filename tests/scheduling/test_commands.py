@@ -167,6 +167,14 @@ def test_nonsense_breaks_o2(name: str) -> None:
     assert len(finding.steps) <= 2
 
 
+def test_a_hang_breaks_o2_and_ends_the_audit() -> None:
+    target = SchedulerTarget(miniatures.HangsInStep, name="hangs", timeout=0.05)
+    report = audit(target, profile="scheduler", max_steps=300)
+    [finding] = report.findings
+    assert (finding.obligation, finding.steps[-1].got) == ("O2", "no answer")
+    assert report.cut_short == "ended because the target hangs"
+
+
 def test_settings_that_are_none_are_told() -> None:
     for cls, fragment in (
         (miniatures.SettingsAreNoMapping, "is to be a mapping"),

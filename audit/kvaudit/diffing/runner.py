@@ -30,7 +30,7 @@ from kvaudit.shrink import shrink
 from kvaudit.targets import profile_named
 from kvaudit.trace import Origin
 from kvaudit.turns import turns
-from kvaudit.workload import Driver, EndExample, Engine
+from kvaudit.workload import RULEBOOK, Driver, EndExample, Engine
 
 _TELL_EVERY_S = 0.1
 _ESSENTIAL = ("cached", "free")
@@ -74,6 +74,7 @@ class Comparison(Driver):
         self._a, self._b, self._options = a, b, options
         self._on_found, self._on_tick = on_found, on_tick
         profiles = [profile_named(party.target.profile) for party in (a, b)]
+        self.rulebook = RULEBOOK
         self.limits = profiles[0].limits.common(profiles[1].limits)
         both = a.target.capabilities & b.target.capabilities
         self._unseen = {kind: _lacks(NEEDS[kind], a, b) for kind in KINDS if not set(NEEDS[kind]) <= both}

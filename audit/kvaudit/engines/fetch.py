@@ -21,6 +21,7 @@ import time
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import platformdirs
@@ -39,8 +40,8 @@ RECIPES: dict[str, Recipe] = {
     "exllamav3": exllamav3.RECIPE,
 }
 
-SCHEDULER_RECIPES: dict[str, Recipe] = {"vllm": vllm.SCHEDULER_RECIPE, "lmdeploy": lmdeploy.SCHEDULER_RECIPE}
-"""Of the engines of which more is needed at scheduler level."""
+SCHEDULER_FILES: dict[str, tuple[str, ...]] = {"vllm": vllm.SCHEDULER_FILES, "lmdeploy": lmdeploy.SCHEDULER_FILES}
+"""What is needed beside a recipe at scheduler level."""
 
 _MANIFEST = "manifest.json"
 # Kept beside the code: what it is and whose it is.
@@ -91,7 +92,8 @@ def fetch(name: str, version: str, *, cache: Path | None = None, progress: Progr
 
 def _recipe(name: str, level: LevelName | None) -> Recipe:
     """What is needed at a level; fetched is what is needed at both."""
-    return SCHEDULER_RECIPES.get(name, RECIPES[name]) if level == SCHEDULER else RECIPES[name]
+    recipe = RECIPES[name]
+    return replace(recipe, real=recipe.real + SCHEDULER_FILES.get(name, ())) if level == SCHEDULER else recipe
 
 
 def _wanted(recipe: Recipe) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import itertools
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -38,23 +38,19 @@ RECIPE = Recipe(
     needs=("torch", "numpy"),
 )
 
-SCHEDULER_RECIPE = replace(
-    RECIPE,
-    real=(
-        *RECIPE.real,
-        f"{_PYTORCH}/engine/base.py",
-        f"{_PYTORCH}/engine/cache_inputs.py",
-        f"{_PYTORCH}/engine/engine.py",
-        f"{_PYTORCH}/engine/engine_loop.py",
-        f"{_PYTORCH}/engine/inputs_maker.py",
-        f"{_PYTORCH}/engine/request.py",
-        f"{_PYTORCH}/model_inputs.py",
-        f"{_PYTORCH}/strategies/ar/engine.py",
-        f"{_PYTORCH}/strategies/base/engine.py",
-        f"{_PYTORCH}/utils.py",
-    ),
+SCHEDULER_FILES = (
+    f"{_PYTORCH}/engine/base.py",
+    f"{_PYTORCH}/engine/cache_inputs.py",
+    f"{_PYTORCH}/engine/engine.py",
+    f"{_PYTORCH}/engine/engine_loop.py",
+    f"{_PYTORCH}/engine/inputs_maker.py",
+    f"{_PYTORCH}/engine/request.py",
+    f"{_PYTORCH}/model_inputs.py",
+    f"{_PYTORCH}/strategies/ar/engine.py",
+    f"{_PYTORCH}/strategies/base/engine.py",
+    f"{_PYTORCH}/utils.py",
 )
-"""The whole engine around the scheduler, but for the model."""
+"""What is loaded for real beside them at scheduler level: the engine around the scheduler, but for the model."""
 
 _MOST_RUNNING = 256
 _NO_LIMIT = 2**30

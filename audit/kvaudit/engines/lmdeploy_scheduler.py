@@ -10,14 +10,14 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Generator, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
 from kvaudit.engines.adapting import OutOfBlocks, tried_scheduler, version_of
 from kvaudit.engines.lite import Engine, install
-from kvaudit.engines.lmdeploy import SCHEDULER_RECIPE, free_of, held_of, nodes_of
+from kvaudit.engines.lmdeploy import RECIPE, SCHEDULER_FILES, free_of, held_of, nodes_of
 from kvaudit.engines.lmdeploy_api import Api, probe
 
 _RESERVED = 1
@@ -212,6 +212,7 @@ class Scheduler:
         if delta is not None:
             self._batch = [self._batch[i] for i in delta.indice_cpu]
         if model_inputs is None:
+            assert delta is not None  # it decodes on
             spans = [(start, start + 1) for start in self._batch]
             offsets = delta.block_offsets
             self._batch = [end for _, end in spans]
@@ -289,7 +290,7 @@ class _Request:
 
 def load(root: Path | None) -> Engine:
     """Load LMDeploy's engine loop from `root`, or the installed one if None. Raises `LoadError`."""
-    loaded = install(SCHEDULER_RECIPE, root)
+    loaded = install(replace(RECIPE, real=RECIPE.real + SCHEDULER_FILES), root)
     manager = type("Scheduler", (Scheduler,), {"_api": probe(loaded), "__module__": __name__})
     tried_scheduler("LMDeploy", manager)
     notes = ("replaced: the executor (by the auditor), the clocks (by counters), the sleeps of the main loop",)

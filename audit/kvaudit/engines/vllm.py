@@ -11,14 +11,14 @@ import os
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from kvaudit.engines.adapting import OutOfBlocks, class_of, has_parameter, need, offering, tried, version_of
 from kvaudit.engines.lite import Engine, Loaded, Recipe, UnknownVersion, install
 
-__all__ = ["RECIPE", "SCHEDULER_RECIPE", "Engine", "Manager", "OutOfBlocks", "Unset", "load", "load_scheduler"]
+__all__ = ["RECIPE", "SCHEDULER_FILES", "Engine", "Manager", "OutOfBlocks", "Unset", "load", "load_scheduler"]
 
 RECIPE = Recipe(
     package="vllm",
@@ -42,17 +42,14 @@ RECIPE = Recipe(
     optional=("xxhash",),
 )
 
-SCHEDULER_RECIPE = replace(
-    RECIPE,
-    real=(
-        *RECIPE.real,
-        "vllm/v1/core/sched/*.py",
-        "vllm/v1/engine/__init__.py",
-        "vllm/v1/outputs.py",
-        "vllm/v1/spec_decode/dynamic/utils.py",
-        "vllm/v1/structured_output/utils.py",
-    ),
+SCHEDULER_FILES = (
+    "vllm/v1/core/sched/*.py",
+    "vllm/v1/engine/__init__.py",
+    "vllm/v1/outputs.py",
+    "vllm/v1/spec_decode/dynamic/utils.py",
+    "vllm/v1/structured_output/utils.py",
 )
+"""What is loaded for real beside them at scheduler level."""
 
 # Larger than any prompt, so that the pool is the only limit.
 _NO_LIMIT = 2**31

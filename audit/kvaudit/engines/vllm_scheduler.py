@@ -9,20 +9,15 @@ import itertools
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from kvaudit.engines.adapting import OutOfBlocks, class_of, need, version_of
 from kvaudit.engines.lite import Engine, Loaded, LoadError, install
-from kvaudit.engines.vllm import SCHEDULER_RECIPE, Unset, environment, hash_function
+from kvaudit.engines.vllm import RECIPE, SCHEDULER_FILES, Unset, environment, hash_function
+from kvaudit.engines.vllm_config import BATCHES_AHEAD, VALUES, Config, Settings, config_of
 from kvaudit.engines.vllm_worker import Row, Worker
-
-_MOST_SEQS, _MOST_TOKENS = 128, 2048
-"""`SchedulerConfig.DEFAULT_MAX_NUM_SEQS` and `DEFAULT_MAX_NUM_BATCHED_TOKENS`."""
-
-_BATCHES_AHEAD = 2
-"""`VllmConfig.max_concurrent_batches` under async scheduling, without pipeline parallelism."""
 
 
 class Scheduler:
@@ -34,29 +29,16 @@ class Scheduler:
     (`v1/core/kv_cache_planning.py:151-181`).
     """
 
-    SETTINGS: ClassVar[dict[str, tuple[Any, ...]]] = {
-        "max_num_batched_tokens": (3, 4, 7, 16),
-        "max_num_seqs": (2, 1, 3, 8),
-        "max_num_active_seqs": (1, 2),
-        "enable_chunked_prefill": (False, True),
-        "long_prefill_token_threshold": (2, 1, 4),
-        "long_prefill_token_threshold_adaptive": (True, False),
-        "policy": ("priority", "fcfs"),
-        "scheduler_reserve_full_isl": (False, True),
-        "watermark": (0.3, 0.1, 0.01),
-        "prefill_schedule_interval": (2, 3),
-        "async_scheduling": (False, True),
-        "use_v2_model_runner": (False, True),
-    }
+    SETTINGS: ClassVar[dict[str, tuple[Any, ...]]] = VALUES
     _api: ClassVar[_Api]
 
     def __init__(self, num_blocks: int, block_size: int, enable_prefix_cache: bool = True, **settings: Any) -> None:
-        chosen = _Settings(**settings)
+        chosen = Settings(**settings)
         self._block_size = block_size
         self._slots = num_blocks * block_size
         self._caches = enable_prefix_cache
         self._by_priority = chosen.policy == "priority"
-        config = _config(num_blocks + 1, block_size, enable_prefix_cache, self._slots, chosen)
+        config = config_of(num_blocks + 1, block_size, enable_prefix_cache, self._slots, chosen)
         self._scheduler = self._api.new_scheduler(config, num_blocks + 1, block_size)
         self._manager = self._scheduler.kv_cache_manager
         self._worker = Worker(v2=chosen.use_v2_model_runner)
@@ -103,7 +85,7 @@ class Scheduler:
             output, rows = self._schedule()
             self._in_flight.appendleft((output, {row.request: token if row.samples else None for row in rows}))
             work = self._work(output, rows, [])
-            if len(self._in_flight) < _BATCHES_AHEAD and (rows or self._scheduler.has_requests()):
+            if len(self._in_flight) < BATCHES_AHEAD and (rows or self._scheduler.has_requests()):
                 self._abort(cancel)  # it comes with the next step's messages
                 return work
         if not self._in_flight:
@@ -185,87 +167,6 @@ class WorkerTable(Exception):
     """The table that a worker has put together is not that of the manager."""
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """The public settings, with the engine's defaults, and brought together as its own checks demand."""
-
-    max_num_batched_tokens: int = _MOST_TOKENS
-    max_num_seqs: int = _MOST_SEQS
-    max_num_active_seqs: int | None = None
-    enable_chunked_prefill: bool = True
-    long_prefill_token_threshold: int = 0
-    long_prefill_token_threshold_adaptive: bool = False
-    policy: str = "fcfs"
-    scheduler_reserve_full_isl: bool = True
-    watermark: float = 0.0
-    prefill_schedule_interval: int = 1
-    async_scheduling: bool = True
-    use_v2_model_runner: bool = True
-
-    def tokens(self, max_model_len: int) -> int:
-        """At least one a sequence, and without chunks a whole prompt (`SchedulerConfig.verify_max_model_len`)."""
-        least = self.seqs if self.enable_chunked_prefill else max(self.seqs, max_model_len)
-        return max(self.max_num_batched_tokens, least)
-
-    @property
-    def seqs(self) -> int:
-        """As many as there may be tokens, unless it is asked for more."""
-        asked = self.max_num_seqs
-        return min(asked, self.max_num_batched_tokens) if asked == _MOST_SEQS else asked
-
-
-class _Config(Unset):
-    """Some options of the engine; all others are as if they were not given."""
-
-    max_concurrent_batches: int
-
-    def __init__(self, **options: Any) -> None:
-        vars(self).update(options)
-
-
-def _config(num_blocks: int, block_size: int, caching: bool, max_model_len: int, chosen: _Settings) -> _Config:
-    """What a `VllmConfig` says, as far as the scheduler reads it."""
-    tokens, batches = chosen.tokens(max_model_len), _BATCHES_AHEAD if chosen.async_scheduling else 1
-    active = min(chosen.max_num_active_seqs, chosen.seqs) if chosen.max_num_active_seqs is not None else None
-    scheduler = _Config(
-        max_num_batched_tokens=tokens,
-        max_num_scheduled_tokens=None,
-        max_num_seqs=chosen.seqs,
-        max_num_active_seqs=active,
-        enable_chunked_prefill=chosen.enable_chunked_prefill,
-        long_prefill_token_threshold=min(chosen.long_prefill_token_threshold, max_model_len),
-        long_prefill_token_threshold_adaptive=chosen.long_prefill_token_threshold_adaptive,
-        policy=chosen.policy,
-        scheduler_reserve_full_isl=chosen.scheduler_reserve_full_isl,
-        watermark=chosen.watermark,
-        prefill_schedule_interval=chosen.prefill_schedule_interval,
-        async_scheduling=chosen.async_scheduling,
-    )
-    one = {
-        "data_parallel_size": 1,
-        "data_parallel_index": 0,
-        "pipeline_parallel_size": 1,
-        "decode_context_parallel_size": 1,
-        "prefill_context_parallel_size": 1,
-    }
-    return _Config(
-        scheduler_config=scheduler,
-        cache_config=_Config(num_gpu_blocks=num_blocks, block_size=block_size, enable_prefix_caching=caching),
-        model_config=_Config(max_model_len=max_model_len, runner_type="generate"),
-        parallel_config=_Config(**one),
-        observability_config=_Config(per_request_spec_decode_metrics="none"),
-        ec_manager_config=_Config(get_encoder_cache_manager_obj=lambda: None),
-        aux_output_config=_Config(),
-        max_concurrent_batches=batches,
-        max_in_flight_tokens=batches * tokens,
-        num_speculative_tokens=0,
-        num_lookahead_tokens=0,
-        num_prefill_lookahead_tokens=0,
-        num_hash_lookahead_tokens=0,
-        use_v2_model_runner=chosen.use_v2_model_runner,
-    )
-
-
 # --- loading -------------------------------------------------------------------------------------------------
 
 
@@ -273,7 +174,7 @@ def _config(num_blocks: int, block_size: int, caching: bool, max_model_len: int,
 class _Api:
     """One engine version, reduced to the calls that the adapter makes."""
 
-    new_scheduler: Callable[[_Config, int, int], Any]
+    new_scheduler: Callable[[Config, int, int], Any]
     new_request: Callable[[str, list[int], int, int, bool, int, int], Any]
     new_output: Callable[[list[str], dict[str, int], list[list[int]]], Any]
     aborted: Any
@@ -282,7 +183,7 @@ class _Api:
 def load(root: Path | None) -> Engine:
     """Load vLLM from `root` (a cached engine or a checkout), or the installed one if None. Raises `LoadError`."""
     with environment("PYTHONHASHSEED", "0"):
-        loaded = install(SCHEDULER_RECIPE, root)
+        loaded = install(replace(RECIPE, real=RECIPE.real + SCHEDULER_FILES), root)
         api = _probe(loaded)
     scheduler = type("Scheduler", (Scheduler,), {"_api": api, "__module__": __name__, "__doc__": Scheduler.__doc__})
     _try(scheduler)
@@ -326,11 +227,11 @@ def _probe(loaded: Loaded) -> _Api:
     hasher_of = need(loaded.module(f"{core}.kv_cache_utils"), "get_request_block_hasher")
     dtype = sys.modules["torch"].float16  # kept in the spec and never looked at
 
-    def new_scheduler(config: _Config, num_blocks: int, block_size: int) -> Any:
+    def new_scheduler(config: Config, num_blocks: int, block_size: int) -> Any:
         layer = spec(block_size=block_size, num_kv_heads=1, head_size=1, dtype=dtype)
         groups = [group(layer_names=["layer"], kv_cache_spec=layer)]
         made = cache(num_blocks=num_blocks, kv_cache_tensors=[], kv_cache_groups=groups)
-        kind = ahead if config.max_concurrent_batches == _BATCHES_AHEAD else plain
+        kind = ahead if config.max_concurrent_batches == BATCHES_AHEAD else plain
         return kind(
             vllm_config=config,
             kv_cache_config=made,
@@ -345,7 +246,7 @@ def _probe(loaded: Loaded) -> _Api:
         return request(
             request_id=name,
             prompt_token_ids=tokens,
-            sampling_params=_Config(max_tokens=max_tokens, min_tokens=0),
+            sampling_params=Config(max_tokens=max_tokens, min_tokens=0),
             pooling_params=None,
             arrival_time=float(number),
             priority=priority,

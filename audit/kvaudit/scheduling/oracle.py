@@ -44,6 +44,11 @@ class Judgement(msgspec.Struct, frozen=True):
     seen: Observed | None = None
     breaches: tuple[Breach, ...] = ()
 
+    @property
+    def excused(self) -> tuple[Breach, ...]:
+        """Nothing is: a scheduler's decisions are its own, and what they break is broken."""
+        return ()
+
 
 class Oracle:
     """Judges a scheduler on one fresh pool, one operation after the other. After a breach it is of no further use."""
