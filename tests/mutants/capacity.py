@@ -84,5 +84,5 @@ class RefusedIdStaysLive(BlockManager):
             return super().allocate(seq_id, token_ids, **extra)
         except OutOfBlocks:
             self._tables[seq_id], self._tokens[seq_id] = [], array(TOKEN)
-            self._hashes[seq_id], self._cached[seq_id] = [], 0
+            self._hashes[seq_id], self._cached[seq_id], self._extra[seq_id] = [], 0, ()
             raise

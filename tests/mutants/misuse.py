@@ -31,7 +31,7 @@ class AcceptsEmptyPrompt(BlockManager):
         if tokens or seq_id in self._tables:
             return super().allocate(seq_id, tokens, **extra)
         self._tables[seq_id], self._tokens[seq_id] = [], array(TOKEN)
-        self._hashes[seq_id], self._cached[seq_id] = [], 0
+        self._hashes[seq_id], self._cached[seq_id], self._extra[seq_id] = [], 0, ()
         return []
 
 
@@ -83,7 +83,7 @@ class FreesTwice(BlockManager):
     def free(self, seq_id: Hashable) -> None:
         if seq_id not in self._tables and self._last is not None and self._last[0] == seq_id:
             _, self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id] = self._last
-            self._cached[seq_id] = 0
+            self._cached[seq_id], self._extra[seq_id] = 0, ()
         self._check_live(seq_id)
         self._last = (seq_id, self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id])
         super().free(seq_id)
