@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
 # Everything that must hold, in one command. It needs git and Python >= 3.11, and makes its own .venv.
-#   ./check.sh                  run every part, then print a table
+#   ./check.sh                  run every part but bench, then print a table
 #   ./check.sh NAME [ARGS...]   run one part: `test` and `p06` hand ARGS to pytest, `audit` to kvaudit
 #   ./check.sh --list           the parts, one a line
 # PYTHON=/path/to/python chooses the interpreter; NO_COLOR=1 turns colours off.
 
 CDPATH='' cd -- "$(dirname -- "$0")" || exit 2
 ROOT=$PWD
+# What the tests audit. The first row is brought at every run; the second needs torch; the third is 3 GB of wheels.
 ENGINE=vllm==0.33.0
+ENGINES="$ENGINE vllm-mlx==0.6.0"
+TORCH_ENGINES="sglang==0.5.23 transformers==5.24.0 transformers==5.5.0 lmdeploy==0.18.0"
+OLDER_ENGINES="vllm==0.28.0 vllm==0.23.0 vllm==0.18.1 vllm==0.14.1 vllm==0.11.2 vllm==0.10.2 vllm==0.9.2 vllm==0.8.5"
 OTHER_Z3=z3-solver==4.15.4
 BUG=tests/mutants/pool.py:KeepsMappingOnEviction
 unset PYTHONPATH PYTHONHOME
@@ -16,12 +20,14 @@ parts() {
     cat <<'END'
 lint    ruff check, ruff format --check, and the contracts on who may import whom
 types   mypy (strict) and pyright (standard)
-test    every test
+fetch   bring engines that the tests audit: vLLM 0.33.0 and vllm-mlx; with torch there four more; --all: all, and torch
+test    every test; those of an engine are skipped where it was not fetched
 p06     the seed's examples, line by line
 explore search every operation sequence of kvblocks on pools of up to 4 blocks; with --deep on (4,3) and (5,1) too
 proofs  prove kvblocks for every size, and CrossHair's contracts; --deep: are the proofs vacuous, --stability: do they depend on Z3
 audit   audit kvblocks and vLLM, or `audit TARGET [OPTIONS]`
 matrix  what supports each obligation of kvblocks: runs what has not run yet of explore, proofs and audit
+bench   kvblocks beside vLLM, SGLang and nano-vllm, or `bench PART... [OPTIONS]`; see docs/performance.md
 mypyc   kvblocks compiled by mypyc: the tests that need no class of their own, and an audit. Skipped without a C compiler
 wheel   sdist, the wheel built from it, and that wheel in two fresh environments
 demo    kvblocks conforms, a planted bug is caught, vLLM is audited
@@ -37,6 +43,35 @@ part_lint() {
 part_types() {
     step mypy mypy
     step pyright pyright --pythonpath .venv/bin/python
+}
+
+# An engine that cannot be had is no failure: it is said, and the tests of what is missing are skipped.
+part_fetch() {
+    local engines=$ENGINES engine got=0
+    case ${1:-} in
+        --all)
+            # The wheels of torch on the package index bring several GB for GPUs.
+            export PIP_EXTRA_INDEX_URL=${PIP_EXTRA_INDEX_URL-https://download.pytorch.org/whl/cpu}
+            engines="$ENGINES $TORCH_ENGINES $OLDER_ENGINES"
+            ;;
+        *) if has_torch; then engines="$ENGINES $TORCH_ENGINES"; fi ;;
+    esac
+    for engine in $engines; do
+        step -e "0 4" '' kvaudit fetch "$engine" || return
+        if [ "$status" = 4 ]; then
+            # The next would most likely fail for the same reason, after the same wait.
+            echo "fetched: $got engines; $engine could not be had, and no other was tried" >>"$work/good"
+            return
+        fi
+        got=$((got + 1))
+    done
+    echo "fetched: $got engines" >>"$work/good"
+}
+
+has_torch() {
+    python -c 'import importlib.util, sys
+from kvaudit.engines.fetch import packages
+sys.exit(importlib.util.find_spec("torch") is None and not (packages() / "torch").is_dir())'
 }
 
 # The whole suite on all processors; with ARGS as pytest has it, for --pdb and the like.
@@ -92,6 +127,12 @@ part_matrix() {
     # The mutation campaign takes more than an hour: what counts here are the results of the last one.
     step '' env PYTHONPATH=tests python -m mutation.evidence "$evidence/mutants.json"
     step matrix kvaudit matrix "$evidence"/*.json --json "$ROOT/.kvaudit/assurance.json"
+}
+
+# Side by side; an engine that cannot be fetched does not take part, and is named.
+part_bench() {
+    for engine in "$ENGINE" vllm==0.11.2 sglang==0.5.23; do kvaudit fetch "$engine"; done
+    step bench python -m bench "$@"
 }
 
 part_wheel() {
@@ -210,6 +251,7 @@ run_part() {
 run_all() {
     local passed=0 failed=0 name
     for name in $names; do
+        if [ "$name" = bench ]; then continue; fi # figures, and nothing that must hold
         if run_part "$name"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
         rows "$name" >>"$work/table"
     done
@@ -279,6 +321,7 @@ case ${1:-} in
         case " $names " in *" $1 "*) ;; *) die "there is no part '$1'; the parts are: ${names% }" ;; esac
         case $1 in lint | types | matrix | wheel | demo) [ $# = 1 ] || die "$1 takes no arguments" ;; esac
         case $* in explore | 'explore --deep' | [!e]*) ;; *) die "explore takes --deep or nothing" ;; esac
+        case $* in fetch | 'fetch --all' | [!f]*) ;; *) die "fetch takes --all or nothing" ;; esac
         case $* in proofs | 'proofs --deep' | 'proofs --stability' | [!p]* | p06*) ;; *) die "proofs takes --deep, --stability or nothing" ;; esac
         ;;
 esac

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +17,14 @@ from typer.main import get_command
 
 from kvaudit import words
 from kvaudit.cli.main import app
+from kvaudit.conformance.entries import read_table
+from kvaudit.conformance.shown import markdown as conformance_table
 from kvaudit.evidence import read_matrix
 from kvaudit.goals import GOALS, Goal
 from kvaudit.matrix import markdown
 from kvaudit.profiles import PROFILES
+from kvaudit.protocol import MANAGER, SCHEDULER, LevelName, Program
+from kvaudit.scheduling.goals import GOALS as SCHEDULER_GOALS
 from kvspec import SPEC_VERSION
 from kvspec.obligations import LEDGER, OBLIGATIONS, Obligation
 from kvspec.variants import AFFECTS
@@ -43,6 +48,14 @@ it on every manager that follows the specification. Witnesses are played first, 
 `docs/generate.py` from [`kvaudit.goals`](../audit/kvaudit/goals.py).
 """
 
+_SCHEDULER_GOALS = """\
+## Scheduler level
+
+Those of [schedulers](scheduling.md), from [`kvaudit.scheduling.goals`](../audit/kvaudit/scheduling/goals.py). A witness
+is played under the scheduler's defaults, and where that does not meet its goal also with each setting at its tightest
+value.
+"""
+
 _ASSURANCE = """\
 # Assurance
 
@@ -58,6 +71,9 @@ runs every kind of evidence and shows the matrix of today.
 - *planted bugs*: wrong managers that break the obligation, and how many of them fall to each of the others alone.
 """
 
+_TABLE_BEGINS = "<!-- written by docs/generate.py from conformance.json -->"
+_TABLE_ENDS = "<!-- the end of what is written by docs/generate.py -->"
+
 _CLI = """\
 # Command line
 
@@ -72,7 +88,9 @@ def pages() -> dict[str, str]:
         "goals.md": goals_page(),
         "assurance.md": assurance_page(),
         "mutation.md": mutation_page(),
+        "performance.md": performance_page(),
         "cli.md": cli_page(),
+        "engines.md": engines_page(),
     }
 
 
@@ -83,6 +101,15 @@ def mutation_page() -> str:
     from mutation.report import committed, reasons
 
     return page(committed(), reasons())
+
+
+def performance_page() -> str:
+    """The results of the last run of `python -m bench --write docs`."""
+    sys.path.append(str(Path(__file__).parents[1]))
+    from bench.page import page
+    from bench.results import read
+
+    return page(read(Path(__file__).parent / "performance.json"))
 
 
 def obligations_page() -> str:
@@ -121,34 +148,54 @@ def _sentence(text: str) -> str:
 
 
 def goals_page() -> str:
-    """Every reach goal with its witness."""
+    """Every reach goal with its witness, level by level."""
     lines = [_GOALS.rstrip()]
     for goal in GOALS:
-        lines += ["", *_goal(goal)]
+        lines += ["", *_goal(goal, MANAGER, "##")]
+    lines += ["", _SCHEDULER_GOALS.rstrip()]
+    for goal in SCHEDULER_GOALS:
+        lines += ["", *_goal(goal, SCHEDULER, "###")]
     return "\n".join(lines) + "\n"
 
 
-def _goal(goal: Goal) -> list[str]:
+def _goal(goal: Goal, level: LevelName, heading: str) -> list[str]:
     pool = goal.witness.pool
     blocks, tokens = words.count(pool.num_blocks, "block"), words.count(pool.block_size, "token")
     off = "" if pool.enable_prefix_cache else ", prefix cache off"
-    without = [f"`{profile.name}`" for profile in PROFILES.values() if goal.id in profile.beyond]
+    profiles = [profile for profile in PROFILES.values() if profile.level == level]
+    without = [f"`{profile.name}`" for profile in profiles if goal.id in profile.beyond]
     only = f" Not asked for under {', '.join(without)}." if without else ""
     return [
-        f"## {goal.id}",
+        f"{heading} {goal.id}",
         "",
         f"{_sentence(goal.statement)} Supports {', '.join(goal.supports)}.{only}",
         "",
         "```",
         f"# {blocks} of {tokens}{off}",
-        *map(words.call, goal.witness.program),
+        *_calls(goal.witness.program),
         "```",
     ]
+
+
+def _calls(program: Program) -> Iterator[str]:
+    """A call a line; calls that follow each other are counted."""
+    for call, times in itertools.groupby(map(words.call, program)):
+        number = len(list(times))
+        yield call if number == 1 else f"{call}  # {number} times"
 
 
 def assurance_page() -> str:
     """The assurance matrix of kvblocks, from the results in docs/assurance.json."""
     return "\n".join([_ASSURANCE, *markdown(read_matrix([Path(__file__).parent / "assurance.json"]))]) + "\n"
+
+
+def engines_page() -> str:
+    """The page on the engines, which is written by hand but for the table between two marks."""
+    folder = Path(__file__).parent
+    before, _, rest = (folder / "engines.md").read_text(encoding="utf-8").partition(_TABLE_BEGINS)
+    _, _, after = rest.partition(_TABLE_ENDS)
+    table = "\n".join(conformance_table(read_table([folder / "conformance.json"])))
+    return f"{before}{_TABLE_BEGINS}\n{table}\n{_TABLE_ENDS}{after}"
 
 
 def cli_page() -> str:

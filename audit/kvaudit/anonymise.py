@@ -12,8 +12,10 @@ from collections.abc import Iterable
 import msgspec
 
 from kvaudit import words
-from kvaudit.protocol import Allocate, Append, Mutation
+from kvaudit.programs import with_names, with_tokens
+from kvaudit.protocol import AnyMutation
 from kvaudit.saved_ledger import SavedLedger
+from kvaudit.scheduling.work import Computed, Item, Work
 from kvaudit.trace import Answer, TraceHeader, TraceLine
 
 _LEFT_OUT = "(left out)"
@@ -35,22 +37,33 @@ class Names:
         return msgspec.structs.replace(
             line,
             operation=self._operation(line.operation),
-            expected=_without_texts(line.expected),
-            came=_without_texts(line.came),
+            expected=self._answer(line.expected),
+            came=self._answer(line.came),
         )
+
+    def _answer(self, answer: Answer | None) -> Answer | None:
+        """The message of an exception and a strange answer may quote a prompt; the class of an exception does not."""
+        if answer is None:
+            return None
+        other = _LEFT_OUT if answer.other else ""
+        return msgspec.structs.replace(answer, other=other, work=self._work(answer.work))
+
+    def _work(self, work: Work | None) -> Work | None:
+        if work is None:
+            return None
+        passes = tuple(tuple(map(self._item, items)) for items in work.passes)
+        return Work(passes, tuple(map(self._seq, work.finished)), tuple(map(self._seq, work.preempted)))
+
+    def _item(self, item: Item) -> Item:
+        return msgspec.structs.replace(item, seq=self._seq(item.seq)) if isinstance(item, Computed) else item
 
     @property
     def summary(self) -> str:
         """How much was renamed."""
         return f"{words.count(len(self._tokens), 'token')} and {words.count(len(self._seqs), 'sequence')} renamed"
 
-    def _operation(self, operation: Mutation) -> Mutation:
-        seq = self._seq(operation.seq)
-        if isinstance(operation, Allocate):
-            return Allocate(seq, self._all(operation.tokens))
-        if isinstance(operation, Append):
-            return Append(seq, self._token(operation.token))
-        return msgspec.structs.replace(operation, seq=seq)
+    def _operation(self, operation: AnyMutation) -> AnyMutation:
+        return with_tokens(with_names(operation, self._seq), self._token)
 
     def _ledger(self, saved: SavedLedger) -> SavedLedger:
         return msgspec.structs.replace(
@@ -72,10 +85,3 @@ class Names:
 
     def _seq(self, seq: str) -> str:
         return self._seqs.setdefault(seq, f"s{len(self._seqs)}")
-
-
-def _without_texts(answer: Answer | None) -> Answer | None:
-    """The message of an exception and a strange answer may quote a prompt; the class of an exception does not."""
-    if answer is None or not answer.other:
-        return answer
-    return msgspec.structs.replace(answer, other=_LEFT_OUT)

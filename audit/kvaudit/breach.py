@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 SEVERITY = (
@@ -34,3 +35,9 @@ def gravest(breaches: tuple[Breach, ...]) -> Breach:
 def gravity(breach: Breach) -> int:
     """Sorts the gravest first."""
     return SEVERITY.index(breach.obligation)
+
+
+def concerned_by(breaches: Sequence[Breach]) -> list[int]:
+    """Of breaches, the gravest first: the blocks that the gravest are about, or else those that others are about."""
+    main = [b for breach in breaches if breach.obligation == breaches[0].obligation for b in breach.blocks]
+    return list(dict.fromkeys(main or [b for breach in breaches for b in breach.blocks]))

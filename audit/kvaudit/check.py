@@ -21,7 +21,7 @@ from kvaudit.errors import UsageError
 from kvaudit.interrupt import Interrupt
 from kvaudit.oracle import Judgement
 from kvaudit.profiles import Profile
-from kvaudit.protocol import Allocate, Append, Mutation, Outcome, Pool, Returned
+from kvaudit.protocol import SCHEDULER, Allocate, Append, Mutation, Outcome, Pool, Returned
 from kvaudit.rulings import rule, wrong_free_count
 from kvaudit.trace import RECORDED, Answer, TraceHeader, TraceLine, TraceReader
 from kvaudit.transcript import outcome_of
@@ -62,6 +62,12 @@ class Checker:
     """Follows one trace. `recorded` counts the answers that gave each field, `met` what has happened."""
 
     def __init__(self, header: TraceHeader, profile: Profile) -> None:
+        if SCHEDULER in (header.level, profile.level):
+            raise UsageError(
+                "it is the trace of a scheduler, whose decisions are its own: kvaudit replay plays it on the target"
+                if header.level == SCHEDULER
+                else f"the profile {profile.name} is for schedulers, and the trace is of a block manager"
+            )
         if profile.chooses:
             raise UsageError(
                 f"under the profile {profile.name} what is cached is read off observe(), which no trace records; "
@@ -79,7 +85,7 @@ class Checker:
 
         Raises UsageError, at `where`, for what no caller may do and for an answer that leaves open what happened.
         """
-        operation, came, ledger = line.operation, line.came, self._ledger
+        operation, came, ledger = line.mutation, line.came, self._ledger
         if came is None:
             raise UsageError(f"{where} does not say what came: a trace that is to be checked has `came` in every line")
         self._check_caller(operation, where)

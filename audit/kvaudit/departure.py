@@ -65,7 +65,7 @@ def departure_of(line: TraceLine, judgement: Judgement, expected: str = "") -> D
         line=line.step + 1,
         step=line.step,
         call=words.clipped(words.call(line.operation)),
-        expected=expected or words.expected(line.operation, judgement),
+        expected=expected or words.expected(line.mutation, judgement),
         came=said(line.came) if line.came is not None else "",
         obligation=main,
         also=sorted({breach.obligation for breach in judgement.breaches} - {main}, key=SEVERITY.index),
@@ -76,7 +76,7 @@ def departure_of(line: TraceLine, judgement: Judgement, expected: str = "") -> D
 
 
 def _pools_around(line: TraceLine, judgement: Judgement) -> PoolsAround:
-    op, ledger = line.operation, snapshot(judgement.before)
+    op, ledger = line.mutation, snapshot(judgement.before)
     is_followed = judgement.step is not None or judgement.refused
     due = ledger if is_followed else _after(line, ledger)
     tables = {str(seq): list(record.table) for seq, record in ledger.sequences.items()}
@@ -102,14 +102,14 @@ def _pools_around(line: TraceLine, judgement: Judgement) -> PoolsAround:
 def _after(line: TraceLine, ledger: Ledger) -> Ledger:
     """What was due after the line, by the specification's own choices."""
     try:
-        return own_step(ledger, line.operation).after
+        return own_step(ledger, line.mutation).after
     except OutOfBlocks:
         return ledger
 
 
 def _table_that_came(line: TraceLine, ledger: Ledger, judgement: Judgement) -> list[int] | None:
     """The table that the sequence has if the answer is believed; None if it has none."""
-    op, answer = line.operation, judgement.answer
+    op, answer = line.mutation, judgement.answer
     record = ledger.sequences.get(op.seq)
     table = list(record.table) if record is not None else None
     if not isinstance(answer, Returned):

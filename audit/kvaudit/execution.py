@@ -1,56 +1,57 @@
-"""One execution: a target and an oracle on one fresh pool, until the first breach or the end."""
+"""One execution: a target and an oracle on one fresh pool, until the first breach or the end.
+
+What is common to both levels: `manager_execution` drives a block manager, `scheduling.execution` a scheduler.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
-from kvaudit import words
 from kvaudit.breach import Breach
 from kvaudit.errors import TargetError
-from kvaudit.excuses import excused_by
-from kvaudit.observation import comparable
-from kvaudit.oracle import Judgement, Oracle
-from kvaudit.profiles import Profile
-from kvaudit.protocol import Allocate, Free, Mutation, Observe, Operation, Outcome, Pool, Program, is_hang
+from kvaudit.protocol import AnyMutation, Pool
+from kvaudit.report import StepShown
+from kvaudit.scenario import Scenario
 from kvaudit.targets import Target
+from kvaudit.trace import TraceLine
+
+Op = TypeVar("Op", bound=AnyMutation)
 
 
-class Played(msgspec.Struct, frozen=True):
+class Judged(Protocol):
+    """What is known of an operation at either level."""
+
+    @property
+    def breaches(self) -> tuple[Breach, ...]: ...
+
+    @property
+    def refused(self) -> bool: ...
+
+    @property
+    def excused(self) -> tuple[Breach, ...]: ...
+
+
+J = TypeVar("J", bound=Judged)
+
+
+class Played(msgspec.Struct, Generic[Op, J], frozen=True):
     """An operation and what came of it."""
 
-    operation: Mutation
-    judgement: Judgement
+    operation: Op
+    judgement: J
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """A pool and a program for it: what reproduces a behaviour."""
-
-    pool: Pool
-    program: Program
-
-
-class Execution:
+class Execution(Generic[Op, J]):
     """Applies operations one by one. After a breach (see `breaches`), excused or not, nothing more can be applied."""
 
-    def __init__(self, target: Target, pool: Pool, profile: Profile) -> None:
-        failed = target.open(pool)
-        if failed is not None:
-            said = f"{failed.error}: {failed.message}" if failed.message else failed.error
-            if failed.error == "TypeError":  # its constructor takes other arguments, most likely
-                said += ". It is called with num_blocks, block_size and enable_prefix_cache, in this order"
-            raise TargetError(
-                f"{target.name} could not make a pool of {pool.num_blocks} blocks of {pool.block_size} tokens "
-                f"(prefix cache {'on' if pool.enable_prefix_cache else 'off'}): {said}"
-            )
+    def __init__(self, target: Target, pool: Pool) -> None:
+        _open(target, pool)
         self.pool = pool
         self.target = target
-        self.oracle = Oracle(pool, profile, target.capabilities)
-        self._excuses = profile.excuses
-        self.played: list[Played] = []
-        self._asked: list[list[Operation]] = []
+        self.played: list[Played[Op, J]] = []
         self.repeats = True  # as far as is known
         self.hangs = False  # the last operation, or a read after it, did not return in time
 
@@ -69,69 +70,48 @@ class Execution:
         """What has been played so far."""
         return Scenario(self.pool, tuple(played.operation for played in self.played))
 
-    def is_legal(self, operation: Mutation) -> bool:
-        """Whether the caller may do this now: misuse has executions of its own. After an excused step nothing is."""
-        if self.excused:
-            return False
-        is_live = operation.seq in self.oracle.ledger.sequences
-        return not is_live and bool(operation.tokens) if isinstance(operation, Allocate) else is_live
+    @property
+    def live(self) -> Mapping[Any, Sequence[int]]:
+        """The tokens of each live sequence."""
+        raise NotImplementedError
 
-    def apply(self, operation: Mutation) -> Judgement:
+    def is_legal(self, operation: Op) -> bool:
+        """Whether the caller may do this now: misuse has executions of its own."""
+        raise NotImplementedError
+
+    def apply(self, operation: Op) -> J:
         """Play one legal operation on the target and judge it."""
-        asked = self.oracle.ask(operation)
-        self._asked.append(asked)
-        outcomes = self.target.run(asked)
-        judgement = self.oracle.judge(operation, outcomes)
-        self.hangs = is_hang(outcomes[-1])
-        if judgement.breaches and not self.hangs:
-            judgement = self._told_apart(operation, judgement, outcomes[-1])
-            judgement = self._excused(operation, judgement)
-        self.played.append(Played(operation, judgement))
-        return judgement
-
-    def _excused(self, operation: Mutation, judgement: Judgement) -> Judgement:
-        """The judgement without its breaches, if each is by design."""
-        excuses = excused_by(self._excuses, operation, judgement.breaches)
-        if not excuses:
-            return judgement
-        return msgspec.structs.replace(judgement, breaches=(), excused=judgement.breaches, excuses=excuses)
-
-    def _told_apart(self, operation: Mutation, judgement: Judgement, last: Outcome) -> Judgement:
-        """Is it the operation that is wrong, or do reads and careless callers change what happens (O11)?
-
-        The same operations are played once more on a fresh pool with nothing in between. Where that makes a
-        difference, they are played as before, too: a target that does not repeat itself says nothing about reads.
-        """
-        noisy = comparable([*(played.judgement.answer for played in self.played), judgement.answer, last])
-        self.target.open(self.pool)
-        quiet = comparable(self.target.run([*self.scenario.program, operation, Observe()]))
-        difference = next((pair for pair in zip(quiet, noisy, strict=False) if pair[0] != pair[1]), None)
-        if difference is None:
-            return judgement
-        self.target.open(self.pool)
-        repeated = [self.target.run(asked) for asked in self._asked]
-        if comparable([*(outcomes[0] for outcomes in repeated), repeated[-1][-1]]) != noisy:
-            self.repeats = False
-            return judgement
-        told = words.outcomes_differ(*difference)
-        detail = f"without reads and overwritten lists in between, or with them: {told}"
-        blocks = tuple(dict.fromkeys(b for breach in judgement.breaches for b in breach.blocks))
-        return msgspec.structs.replace(judgement, breaches=(Breach("O11", detail, blocks),))
+        raise NotImplementedError
 
     def give_all_back(self) -> None:
-        """Free every live sequence, and then fill the whole pool once: nothing may have leaked."""
-        whole = self.pool.num_blocks * self.pool.block_size
-        frees: list[Mutation] = [Free(str(seq)) for seq in self.oracle.ledger.sequences]
-        for operation in [*frees, Allocate("all", (3,) * whole), Free("all")]:
-            if self.breaches or self.excused:
-                return
-            self.apply(operation)
+        """End every live sequence, and then use the whole pool once: nothing may have leaked."""
+        raise NotImplementedError
+
+    def shown(self) -> list[StepShown]:
+        """Each step in words, with the pool after it."""
+        raise NotImplementedError
+
+    def transcript(self) -> list[TraceLine]:
+        """The lines of its trace, each with what was expected and what came."""
+        raise NotImplementedError
+
+    def play(self, program: Sequence[Op]) -> Self:
+        """Play a program up to its first breach; operations that are not legal where they stand are left out."""
+        for operation in program:
+            if self.is_legal(operation) and self.apply(operation).breaches:
+                break
+        return self
 
 
-def play(target: Target, scenario: Scenario, profile: Profile) -> Execution:
-    """Play a program up to its first breach; operations that are not legal where they stand are left out."""
-    execution = Execution(target, scenario.pool, profile)
-    for operation in scenario.program:
-        if execution.is_legal(operation) and execution.apply(operation).breaches:
-            break
-    return execution
+def _open(target: Target, pool: Pool) -> None:
+    failed = target.open(pool)
+    if failed is None:
+        return
+    said = f"{failed.error}: {failed.message}" if failed.message else failed.error
+    if failed.error == "TypeError":  # its constructor takes other arguments, most likely
+        said += ". It is called with num_blocks, block_size and enable_prefix_cache, in this order"
+    chosen = "".join(f", {name}={value!r}" for name, value in pool.configuration.items())
+    raise TargetError(
+        f"{target.name} could not make a pool of {pool.num_blocks} blocks of {pool.block_size} tokens "
+        f"(prefix cache {'on' if pool.enable_prefix_cache else 'off'}{chosen}): {said}"
+    )

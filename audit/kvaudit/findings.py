@@ -5,24 +5,25 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from kvaudit import words
 from kvaudit.breach import SEVERITY, Breach, gravest, gravity
-from kvaudit.execution import Execution, Played
+from kvaudit.execution import Execution
+from kvaudit.levels import unseen
+from kvaudit.manager_execution import ManagerExecution
 from kvaudit.profiles import Profile
 from kvaudit.protocol import Program
 from kvaudit.report import Finding, StepShown
 from kvaudit.repro_file import NAME, repro_file
-from kvaudit.snapshots import due_after, of_ledger, of_observed
+from kvaudit.snapshots import of_ledger
 from kvaudit.targets import Target, TargetSpec
-from kvaudit.trace import FORMAT, Origin, TraceHeader, TraceLine, keep_trace
-from kvaudit.transcript import transcript
-from kvspec.obligations import LEDGER, OBLIGATIONS
+from kvaudit.trace import FORMAT, Origin, TraceHeader, TraceLine, features_of, keep_trace
+from kvspec.obligations import OBLIGATIONS
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,9 @@ class Failure(msgspec.Struct, frozen=True):
         return tuple(line.operation for line in self.lines)
 
 
-def failure_of(subject: Subject, execution: Execution, origin: Origin | None, *notes: str) -> Failure:
+def failure_of(subject: Subject, execution: Execution[Any, Any], origin: Origin | None, *notes: str) -> Failure:
     """The failure of an execution that ends with a breach. notes: what is said beside what is wrong."""
-    lines = transcript(execution)
+    lines = execution.transcript()
     main = gravest(execution.breaches).obligation
     spec = subject.spec
     header = TraceHeader(
@@ -67,8 +68,9 @@ def failure_of(subject: Subject, execution: Execution, origin: Origin | None, *n
         len(lines),
         refusals=spec.refusals,
         origin=origin,
+        features=features_of(subject.profile.level),
     )
-    finding = _finding(execution, execution.breaches, list(map(shown, execution.played)), None, [])
+    finding = _finding(execution, execution.breaches, execution.shown(), None, [])
     return Failure(msgspec.structs.replace(finding, details=[*finding.details, *notes]), header, lines)
 
 
@@ -88,7 +90,7 @@ def kept_at(subject: Subject, failure: Failure, trace: Path) -> Finding:
     return msgspec.structs.replace(failure.finding, trace=str(trace), reproduce=shlex.join(repeat))
 
 
-def finding_of(subject: Subject, execution: Execution, origin: Origin, instead: Sequence[str]) -> Finding:
+def finding_of(subject: Subject, execution: Execution[Any, Any], origin: Origin, instead: Sequence[str]) -> Finding:
     """The finding of an execution that ends with a breach, kept."""
     return keep(subject, failure_of(subject, execution, origin), instead)
 
@@ -99,28 +101,20 @@ def _keep_beside(folder: Path, finding: Finding, subject: Subject, failure: Fail
 
     profile = subject.profile.name
     # What was found by a target that does not offer all shows from outside, even if no answer differs.
-    hidden = not unseen(finding.obligation, subject.target.capabilities) and not any(
-        line.differs for line in failure.lines
-    )
+    sees_all = not unseen(subject.profile, finding.obligation, subject.target.capabilities)
+    hidden = sees_all and not any(line.differs for line in failure.lines)
     with contextlib.suppress(OSError):
         test = repro_file(finding, failure.program, subject.spec, profile, folder, hidden=hidden)
         (folder / NAME).write_text(test, encoding="utf-8")
         (folder / FILE).write_text(page(finding), encoding="utf-8")
 
 
-def unseen(obligation: str, capabilities: Collection[str]) -> list[str]:
-    """What the target would have to offer for a violation of the obligation to be seen in full, and does not."""
-    offered = {*capabilities, *([LEDGER] if "observe" in capabilities else [])}
-    needs = OBLIGATIONS[obligation].needs if obligation in OBLIGATIONS else frozenset()
-    return ["observe()" if need == LEDGER else f"{need}()" for need in sorted(needs - offered)]
-
-
-def finding_again(execution: Execution, trace: Path, repeat: Sequence[str]) -> Finding:
+def finding_again(execution: Execution[Any, Any], trace: Path, repeat: Sequence[str]) -> Finding:
     """The finding of a saved trace that still fails. `repeat`: the command that plays it."""
-    return _finding(execution, execution.breaches, list(map(shown, execution.played)), trace, repeat)
+    return _finding(execution, execution.breaches, execution.shown(), trace, repeat)
 
 
-def finding_of_reads(execution: Execution, breach: Breach, repeat: Sequence[str]) -> Finding:
+def finding_of_reads(execution: ManagerExecution, breach: Breach, repeat: Sequence[str]) -> Finding:
     """The finding of a state that is read wrongly. No trace is kept: a trace has no reads."""
     last = StepShown(
         "all reads",
@@ -131,11 +125,11 @@ def finding_of_reads(execution: Execution, breach: Breach, repeat: Sequence[str]
         None,
         list(breach.blocks),
     )
-    return _finding(execution, (breach,), [*map(shown, execution.played), last], None, repeat)
+    return _finding(execution, (breach,), [*execution.shown(), last], None, repeat)
 
 
 def _finding(
-    execution: Execution,
+    execution: Execution[Any, Any],
     breaches: tuple[Breach, ...],
     steps: list[StepShown],
     trace: Path | None,
@@ -157,6 +151,7 @@ def _finding(
         trace=str(trace) if trace is not None else None,
         reproduce=shlex.join(repeat),
         story=_story(steps, breach),
+        settings=pool.configuration,
     )
 
 
@@ -171,7 +166,7 @@ def _story(steps: list[StepShown], breach: Breach) -> list[str]:
     ]
 
 
-def _name(breaches: tuple[Breach, ...], execution: Execution) -> str:
+def _name(breaches: tuple[Breach, ...], execution: Execution[Any, Any]) -> str:
     digest = hashlib.sha256(msgspec.json.encode((execution.pool, execution.scenario.program))).hexdigest()
     return f"{gravest(breaches).obligation}-{digest[:8]}"
 
@@ -183,24 +178,3 @@ def details(breaches: tuple[Breach, ...]) -> list[str]:
         if breach.obligation not in names.setdefault(breach.detail, []):
             names[breach.detail].append(breach.obligation)
     return [f"{', '.join(obligations)}: {detail}" for detail, obligations in names.items()]
-
-
-def shown(played: Played) -> StepShown:
-    """A step in words, and the pool after it."""
-    judgement = played.judgement
-    breaches = sorted(judgement.breaches, key=gravity)
-    return StepShown(
-        call=words.call(played.operation),
-        expected=words.expected(played.operation, judgement),
-        got=words.came(judgement),
-        broken=[breach.obligation for breach in breaches],
-        due=of_ledger(due_after(played.operation, judgement)),
-        seen=of_observed(judgement.seen, judgement.before.num_blocks) if judgement.seen is not None else None,
-        blocks=_concerned(breaches),
-    )
-
-
-def _concerned(breaches: list[Breach]) -> list[int]:
-    """The blocks that the gravest breaches are about, or those that others are about, if these are about none."""
-    main = [b for breach in breaches if breach.obligation == breaches[0].obligation for b in breach.blocks]
-    return list(dict.fromkeys(main or [b for breach in breaches for b in breach.blocks]))

@@ -7,11 +7,10 @@ Witnesses are played first and then mutated (see `kvaudit.machine`), so that a v
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from kvaudit.execution import Scenario
-from kvaudit.profiles import Profile
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvaudit.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -328,13 +327,3 @@ GOALS: tuple[Goal, ...] = (
         ),
     ),
 )
-
-
-def goals_of(profile: Profile) -> tuple[Goal, ...]:
-    """The goals that a manager under this profile can reach, with witnesses for pools that it can make."""
-    return tuple(_fitted(goal, profile) for goal in GOALS if goal.id not in profile.beyond)
-
-
-def _fitted(goal: Goal, profile: Profile) -> Goal:
-    pool, program = profile.limits.scaled(goal.witness.pool, goal.witness.program)
-    return replace(goal, witness=Scenario(pool, program))

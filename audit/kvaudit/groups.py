@@ -6,31 +6,36 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import msgspec
 
 from kvaudit.breach import SEVERITY
 from kvaudit.errors import UsageError
-from kvaudit.execution import Scenario
 from kvaudit.findings import Failure
-from kvaudit.protocol import Allocate, Mutation
+from kvaudit.programs import names_of, prompt_of
+from kvaudit.protocol import AnyMutation
+from kvaudit.scenario import Scenario
 from kvaudit.trace import TraceLine, read_lines
+
+F = TypeVar("F")
 
 _SHAPES_PER_OBLIGATION = 3
 _REPEATS_BEFORE_MUTED = 3
 
 
-def shape_of(program: Iterable[Mutation]) -> str:
+def shape_of(program: Iterable[AnyMutation]) -> str:
     """The program with its sequences renamed in the order in which they appear, and only the number of its tokens.
 
     Which tokens are left over when a program is made small is a matter of chance.
     """
     seqs: dict[str, str] = {}
-    return "; ".join(
-        f"{type(operation).__name__} {seqs.setdefault(operation.seq, f's{len(seqs)}')}"
-        + (f" {len(operation.tokens)}" if isinstance(operation, Allocate) else "")
-        for operation in program
-    )
+    parts: list[str] = []
+    for operation in program:
+        names = [seqs.setdefault(seq, f"s{len(seqs)}") for seq in names_of(operation)]
+        length = [str(len(prompt_of(operation)))] if prompt_of(operation) else []
+        parts.append(" ".join([type(operation).__name__, *names, *length]))
+    return "; ".join(parts)
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -85,15 +90,16 @@ class _OfObligation:
 
 
 @dataclass
-class Groups:
-    """The failures of an audit. known: the groups that were known before, each with its trace.
+class Groups(Generic[F]):
+    """The failures of an audit, or whatever else is told apart so. known: the groups that were known before, each with
+    its trace.
 
     Of each obligation three shapes are told apart, known ones included. So an obligation of which three are known
     brings no news, and what it breaks costs no time.
     """
 
     known: dict[Key, str] = field(default_factory=dict)
-    failures: dict[Key, Failure] = field(default_factory=dict)
+    failures: dict[Key, F] = field(default_factory=dict)
     counts: Counter[Key] = field(default_factory=Counter)
     _obligations: dict[str, _OfObligation] = field(default_factory=dict)
 
@@ -106,9 +112,8 @@ class Groups:
         """Count failures that were not made small."""
         self._of(obligation).uncounted += times
 
-    def add(self, failure: Failure, times: int = 1, key: Key | None = None) -> bool:
+    def add(self, key: Key, failure: F, times: int = 1) -> bool:
         """Put failures that were made small into their group; True if it is a group that was not there."""
-        key = key or key_of(failure)
         of = self._of(key.obligation)
         if key not in of.groups and key not in self.known and of.is_full:
             of.uncounted += times

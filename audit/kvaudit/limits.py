@@ -7,29 +7,65 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kvaudit.protocol import MAX_TOKEN, Allocate, Append, Mutation, Pool, Program
+from kvaudit.programs import prompt_of, with_prompt
+from kvaudit.protocol import MAX_TOKEN, AnyMutation, Append, Pool, Program, Step, Submit
 
 
 @dataclass(frozen=True)
 class Limits:
-    """least_block_size: the smallest block. cache_switch: whether the prefix cache can be off. most_token: the largest
-    token id. appends: whether a sequence can grow."""
+    """least_block_size, most_block_size: the smallest and the largest block. cache_switch: whether the prefix cache can
+    be off. most_token: the largest token id. appends: whether a sequence can grow. spare_blocks, spare_tokens: what of
+    a pool no request of a scheduler may count on."""
 
     least_block_size: int = 1
     cache_switch: bool = True
     most_token: int = MAX_TOKEN
     appends: bool = True
+    spare_blocks: int = 0
+    spare_tokens: int = 0
+    most_block_size: int | None = None
+
+    @property
+    def sizes(self) -> str:
+        """The sizes of its blocks, in words."""
+        most = f" and {self.most_block_size} at most" if self.most_block_size is not None else ""
+        return f"{self.least_block_size} at least{most}"
+
+    def longest(self, pool: Pool) -> int:
+        """So many tokens may one request of a scheduler have in all, those that it generates included."""
+        return (pool.num_blocks - self.spare_blocks) * pool.block_size - self.spare_tokens
 
     def allow(self, pool: Pool) -> bool:
         """Whether there can be such a pool."""
-        return pool.block_size >= self.least_block_size and (pool.enable_prefix_cache or self.cache_switch)
+        return pool.block_size == self._size(pool) and (pool.enable_prefix_cache or self.cache_switch)
+
+    def common(self, other: Limits) -> Limits:
+        """The pools and programs that both can do."""
+        return Limits(
+            max(self.least_block_size, other.least_block_size),
+            self.cache_switch and other.cache_switch,
+            min(self.most_token, other.most_token),
+            self.appends and other.appends,
+            most_block_size=min(
+                (most for most in (self.most_block_size, other.most_block_size) if most is not None), default=None
+            ),
+        )
 
     def nearest(self, pool: Pool) -> Pool:
-        """The pool itself, or the one most like it that there can be."""
-        size = max(pool.block_size, self.least_block_size)
+        """The pool itself, or the one most like it that there can be and that holds as long a request."""
+        size = self._size(pool)
+        smaller = -(-pool.block_size // size) if size < pool.block_size else 1
         return msgspec.structs.replace(
-            pool, block_size=size, enable_prefix_cache=pool.enable_prefix_cache or not self.cache_switch
+            pool,
+            num_blocks=pool.num_blocks * smaller + self.spare_blocks + -(-self.spare_tokens // size),
+            block_size=size,
+            enable_prefix_cache=pool.enable_prefix_cache or not self.cache_switch,
         )
+
+    def _size(self, pool: Pool) -> int:
+        """The size of its blocks, or the one next to it that there can be."""
+        size = max(pool.block_size, self.least_block_size)
+        return size if self.most_block_size is None else min(size, self.most_block_size)
 
     def scaled(self, pool: Pool, program: Program) -> tuple[Pool, Program]:
         """A program that meets, on a pool that there can be, the situation that the given one meets on its own.
@@ -42,12 +78,16 @@ class Limits:
         return larger, tuple(longer for operation in kept for longer in _repeated(operation, times))
 
 
-def _repeated(operation: Mutation, times: int) -> Iterator[Mutation]:
-    if isinstance(operation, Allocate):
-        tokens = tuple(token for token in operation.tokens for _ in range(times))
-        yield msgspec.structs.replace(operation, tokens=tokens)
+def _repeated(operation: AnyMutation, times: int) -> Iterator[AnyMutation]:
+    prompt = prompt_of(operation)
+    if prompt:
+        longer = with_prompt(operation, tuple(token for token in prompt for _ in range(times)))
+        if isinstance(longer, Submit):
+            longer = msgspec.structs.replace(longer, max_new_tokens=longer.max_new_tokens * times)
+        yield longer
     else:
-        yield from [operation] * (times if isinstance(operation, Append) else 1)
+        grows = isinstance(operation, Append) or (isinstance(operation, Step) and not operation.cancel)
+        yield from [operation] * (times if grows else 1)
 
 
 ANY_POOL = Limits()

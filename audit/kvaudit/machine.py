@@ -20,7 +20,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from kvaudit.workload import RULES, Driver, EndExample, Rule, T, Workload
+from kvaudit.workload import Driver, EndExample, Rule, T
 
 STEPS_PER_EXAMPLE = 80
 EXAMPLES_PER_BATCH = 100
@@ -98,15 +98,15 @@ class _Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.workload = Workload(self.driver)
+        self.workload = self.driver.rulebook.example(self.driver)
         self.is_open = False
 
     @initialize(choices=_choices())
     def start(self, choices: _Drawn) -> None:
         self.is_open = True
-        self.play(Workload.start, choices)
+        self.play(type(self.workload).start, choices)
 
-    def play(self, play: Callable[[Workload, _Drawn], None], choices: _Drawn) -> None:
+    def play(self, play: Callable[[Any, _Drawn], None], choices: _Drawn) -> None:
         try:
             play(self.workload, choices)
         except EndExample:
@@ -119,7 +119,7 @@ class _Machine(RuleBasedStateMachine):
 
 
 def _machine(driver: Driver) -> type[RuleBasedStateMachine]:
-    rules = {rule.name: _as_hypothesis_has_it(rule) for rule in RULES}
+    rules = {rule.name: _as_hypothesis_has_it(rule) for rule in driver.rulebook.rules}
     return type("AuditMachine", (_Machine,), {"driver": driver, **rules})
 
 

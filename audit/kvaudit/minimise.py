@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from kvaudit import words
 from kvaudit.breach import gravest
 from kvaudit.errors import UsageError
-from kvaudit.execution import Execution, Scenario, play
+from kvaudit.execution import Execution
 from kvaudit.interrupt import Interrupt
+from kvaudit.levels import play
 from kvaudit.profiles import Profile
+from kvaudit.scenario import Scenario
 from kvaudit.shrink import shrink
 from kvaudit.targets import Target
 from kvaudit.trace import TraceHeader, TraceLine
-from kvaudit.transcript import transcript
 
 _MAX_PLAYS = 20_000
 """Ten times those of an audit: somebody waits for this one trace, and may end it with Ctrl-C."""
@@ -65,7 +66,7 @@ def minimise(
             f"the same program on a fresh pool goes otherwise on {target.name}: state is left over from other pools, "
             "or there is chance. Such a failure cannot be shrunk"
         )
-    lines = transcript(small)
+    lines = small.transcript()
     told = ["interrupted: it may be possible to make it smaller"] if interrupt.came else []
     if plays >= _MAX_PLAYS:
         told.append(f"ended after {plays:,} plays: it may be possible to make it smaller, by shrinking the new trace")
@@ -81,5 +82,5 @@ def minimise(
     )
 
 
-def _violates(execution: Execution, obligation: str) -> bool:
+def _violates(execution: Execution[Any, Any], obligation: str) -> bool:
     return bool(execution.breaches) and gravest(execution.breaches).obligation == obligation

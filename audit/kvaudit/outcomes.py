@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 
 from rich.console import Console, RenderableType
 
+from kvaudit.levels import LEVELS
 from kvaudit.report import BY_DESIGN, HOLDS, NOT_OBSERVABLE, TRUSTING, VIOLATED, VIOLATION, Report, Row
 from kvaudit.terminal import finding_shown
-from kvaudit.verdicts import ESSENTIAL
 
 _WIDTH = 100
 
@@ -31,7 +31,7 @@ def outcome_of(row: Row, report: Report) -> Outcome:
         return Outcome("skipped", f"{row.obligation} is violated, as is known: {row.detail}")
     if row.verdict == VIOLATED:
         return Outcome("failed", _violation(row, report))
-    essential = ESSENTIAL.get(row.obligation)
+    essential = LEVELS[report.header.level].essential.get(row.obligation)
     if essential is not None and essential not in report.header.capabilities:
         told = f"{row.obligation} is not observable: the target offers no {essential}, and no verdict counts without"
     elif row.verdict == HOLDS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -12,9 +12,13 @@ from kvaudit.errors import TargetError, UsageError
 from kvaudit.printable import one_line, plain
 from kvaudit.profiles import adopt, brought
 from kvaudit.protocol import (
+    DEFAULT_PROFILES,
+    MANAGER,
+    SCHEDULER,
     VERSION,
     Answer,
     Failed,
+    LevelName,
     Open,
     Operation,
     Outcome,
@@ -22,14 +26,24 @@ from kvaudit.protocol import (
     Question,
     Ran,
     Run,
+    Setting,
     Start,
     Started,
     Stop,
 )
 
-_REQUIRED = ("allocate", "append_slot", "free", "num_cached_tokens")
+_REQUIRED: dict[LevelName, tuple[str, ...]] = {
+    MANAGER: ("allocate", "append_slot", "free", "num_cached_tokens"),
+    SCHEDULER: ("submit", "step", "cancel"),
+}
 """A caller who is not told what is cached would compute it again, into blocks that others read. Without num_free_blocks
 a program can be audited, but the audit is inconclusive."""
+
+_OTHERS: dict[LevelName, frozenset[str]] = {
+    MANAGER: frozenset(_REQUIRED[SCHEDULER]),
+    SCHEDULER: frozenset({*_REQUIRED[MANAGER], "slot", "can_allocate", "block_table"}),
+}
+"""What belongs to the other level."""
 
 _MOST_SAID = 2_000
 """Characters of the message of a failure."""
@@ -55,6 +69,7 @@ class ProcessTarget:
         label: str = "",
         hidden: frozenset[str] = frozenset(),
         tap: Tap | None = None,
+        level: LevelName | None = None,
     ) -> None:
         self._label = label or " ".join(command)
         self._timeout = timeout
@@ -64,15 +79,20 @@ class ProcessTarget:
         self._child = Child(command, self._label)
         try:
             started = self._start(start_timeout)
-            self.profile = self._profile(started)
+            self.level: LevelName = self._level_of(started, level)
+            self.profile = self._profile(started) or DEFAULT_PROFILES[self.level]
         except BaseException:
             self.close()
             raise
         self.name = one_line(started.name)
         self.version = one_line(started.version)
+        given = {} if started.settings is msgspec.UNSET else started.settings
+        self.settings: Mapping[str, tuple[Setting, ...]] = {
+            name: tuple(values) for name, values in given.items() if values
+        }
         self.stubs = tuple(map(one_line, started.stubs))
         self.notes = tuple(map(one_line, started.notes))
-        self._offers = frozenset(started.capabilities)
+        self._offers = frozenset(started.capabilities) - _OTHERS[self.level]
         self.capabilities = self._offers - hidden
 
     def _start(self, timeout: float) -> Started:
@@ -84,10 +104,15 @@ class ProcessTarget:
         assert isinstance(started, Started)
         if started.protocol != VERSION:
             raise TargetError(f"{self._label} speaks protocol {started.protocol}, this kvaudit speaks {VERSION}")
-        lacking = [name for name in _REQUIRED if name not in started.capabilities]
-        if lacking:
-            raise TargetError(f"{self._label} lacks {', '.join(lacking)}: nothing can be audited without")
         return started
+
+    def _level_of(self, started: Started, wanted: LevelName | None) -> LevelName:
+        """The level that was asked for, or else that of what it offers; manager where both. Raises TargetError."""
+        lacking = {name: [m for m in _REQUIRED[name] if m not in started.capabilities] for name in _REQUIRED}
+        level = wanted or (SCHEDULER if lacking[MANAGER] and not lacking[SCHEDULER] else MANAGER)
+        if lacking[level]:
+            raise TargetError(f"{self._label} lacks {', '.join(lacking[level])}: nothing can be audited without")
+        return level
 
     def _profile(self, started: Started) -> str:
         if isinstance(started.profile, str):

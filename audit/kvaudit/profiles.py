@@ -11,6 +11,7 @@ import msgspec
 from kvaudit.errors import UsageError
 from kvaudit.excuses import Excuse
 from kvaudit.limits import ANY_POOL, Limits
+from kvaudit.protocol import MANAGER, SCHEDULER, LevelName
 from kvspec.variants import SEED_VARIANTS, Variants
 
 COMPUTED = "the KV that an operation makes the caller compute is written before the next operation"
@@ -23,7 +24,7 @@ class Profile:
 
     notes: what differs by design, with the place in the engine's source that says so. limits: the pools that a target
     can make. beyond: the reach goals that it cannot meet, each with the reason. excuses: what differs by design and no
-    variant expresses.
+    variant expresses. level: whom it is for.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Profile:
     limits: Limits = ANY_POOL
     beyond: Mapping[str, str] = field(default_factory=dict)
     excuses: tuple[Excuse, ...] = ()
+    level: LevelName = MANAGER
 
     @property
     def chooses(self) -> bool:
@@ -145,6 +147,22 @@ TRANSFORMERS = Profile(
         "evicted in order": "all that is cached and idle is given up at once",
     },
 )
+TRANSFORMERS_5_5 = Profile(
+    "transformers-5.5",
+    "a request adopts the older copy of its content; what is cached is read off what it shows",
+    Variants(free_list="any order", cache="its own"),
+    notes=(
+        "blocks are registered when they are computed; a request swaps a duplicate for the block that was there before "
+        "(generation/continuous_batching/cache_manager.py:239-288)",
+        "of what is cached and idle, the newest is given up first (cache_manager.py:102-107)",
+        "as many blocks are asked for as the tokens need: the scheduler may ask for one more (scheduler.py:122)",
+    ),
+    beyond={
+        **dict.fromkeys(
+            ("duplicated", "original evicted", "gap in the cache", "evicted its own"), "each content is held once"
+        ),
+    },
+)
 
 LMDEPLOY = Profile(
     "lmdeploy",
@@ -184,8 +202,75 @@ VLLM_MLX = Profile(
     },
 )
 
-_ENGINES = (VLLM, VLLM_ONE_QUEUE, SGLANG, TRANSFORMERS, VLLM_MLX, LMDEPLOY, NANO_VLLM, MINI_SGLANG)
-PROFILES = {profile.name: profile for profile in (SEED, STRICT, OWN_CACHE, *_ENGINES)}
+WRITES_FIRST = "within a pass all KV is written before any is read, and copies come before both"
+SCHEDULER_RULES = Profile(
+    "scheduler",
+    "a whole scheduler: its own decisions, judged by what its passes write and read",
+    SEED_VARIANTS,
+    assumptions=(WRITES_FIRST, ONE_THREAD),
+    level=SCHEDULER,
+)
+
+VLLM_SCHEDULER = Profile(
+    "vllm-scheduler",
+    "vLLM's scheduler: its own decisions, judged by what a worker writes and reads",
+    SEED_VARIANTS,
+    assumptions=(WRITES_FIRST, ONE_THREAD),
+    notes=(
+        "in each layer the KV of the whole batch is written before attention reads any (model_executor/layers/"
+        "attention/attention.py:553-563; v1/attention/backends/flash_attn.py:1457)",
+        "batches are computed in the order in which they were scheduled, one after the other, as they are queued on "
+        "one stream (v1/engine/core.py:733-751)",
+        "block 0 of the engine's pool is its null block: it is left out, and the others are renumbered from 0",
+        "a request has an id of its own, as the front end gives it (v1/engine/input_processor.py:354)",
+    ),
+    level=SCHEDULER,
+)
+
+LMDEPLOY_ENGINE = Profile(
+    "lmdeploy-engine",
+    "LMDeploy's engine loop: its own decisions, judged by what a worker writes and reads",
+    SEED_VARIANTS,
+    assumptions=(WRITES_FIRST, ONE_THREAD),
+    notes=(
+        "in each layer the KV of the whole batch is written before attention reads any "
+        "(pytorch/backends/cuda/attention/default.py:475-494)",
+        "forwards are computed in the order in which they were sent, and the next one is sent before the output of the "
+        "last is read (engine/engine_loop.py:510-511)",
+        "the position that a decode writes is the worker's to keep (engine/model_agent/agent.py:830-847)",
+        "of a sequence that is preempted while it is computed the output is dropped (strategies/ar/sequence.py:145)",
+        "a session is a block shorter than the pool (engine/engine.py:331-336)",
+        "block 0 is kept for dummy inputs (engine/config_builder.py:92): it is left out, and the others are renumbered",
+    ),
+    limits=Limits(most_token=2**31 - 1, spare_blocks=1),
+    level=SCHEDULER,
+)
+EXLLAMAV3 = Profile(
+    "exllamav3",
+    "ExLlamaV3's generator: its own decisions, judged by what its model writes and reads",
+    SEED_VARIANTS,
+    assumptions=(WRITES_FIRST, ONE_THREAD),
+    notes=(
+        "in each layer the KV of the whole batch is written before attention reads any "
+        "(modules/attention_fn/triton_paged.py:486, :619; modules/attention_fn/dispatch.py:130)",
+        "a prompt's pages are claimed by hash before they are filled, and a job passes over those that another has "
+        "filled meanwhile (generator/pagetable.py:591-632, generator/job.py:1425-1437)",
+        "a page is begun with a copy of one that has the same parent and two tokens or more in common "
+        "(generator/job.py:1459-1499)",
+        "with max_rq_tokens a job gives all its pages back and is queued again: that is a preemption "
+        "(generator/generator.py:2114-2128)",
+        "when nothing is left to do pages change places: each is reported under the number that it had "
+        "(generator/pagetable.py:863)",
+        "a request is a token shorter than the pool (generator/job.py:1287-1292)",
+    ),
+    limits=Limits(cache_switch=False, most_token=10**9 - 1, spare_tokens=1),
+    beyond={"cache off": "there is no switch for the prefix cache"},
+    level=SCHEDULER,
+)
+
+_ENGINES = (VLLM, VLLM_ONE_QUEUE, SGLANG, TRANSFORMERS, TRANSFORMERS_5_5, VLLM_MLX, LMDEPLOY, NANO_VLLM, MINI_SGLANG)
+_SCHEDULERS = (SCHEDULER_RULES, VLLM_SCHEDULER, LMDEPLOY_ENGINE, EXLLAMAV3)
+PROFILES = {profile.name: profile for profile in (SEED, STRICT, OWN_CACHE, *_ENGINES, *_SCHEDULERS)}
 """By name: those that are shipped, and what the targets of this process have brought (`adopt`)."""
 
 SHIPPED = frozenset(PROFILES)

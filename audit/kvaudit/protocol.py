@@ -13,7 +13,7 @@ The same types serve a target in this process, where they are passed as objects 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,12 +24,32 @@ MAX_TOKEN = 2**32 - 1
 """The largest token id that a caller may give; the least is 0."""
 
 
+LevelName = Literal["manager", "scheduler"]
+MANAGER: LevelName = "manager"
+SCHEDULER: LevelName = "scheduler"
+"""At which level a target is driven: a block manager by the auditor as its scheduler, or a scheduler as a whole."""
+
+DEFAULT_PROFILES: dict[LevelName, str] = {MANAGER: "seed", SCHEDULER: "scheduler"}
+"""The rules of a target that names none."""
+
+Setting = bool | int | float | str | None
+
+
 class Pool(msgspec.Struct, frozen=True):
-    """The pool that a manager is to manage: `num_blocks` blocks of `block_size` tokens each."""
+    """The pool that a manager is to manage: `num_blocks` blocks of `block_size` tokens each.
+
+    settings: of a scheduler, those that are not left at its default.
+    """
 
     num_blocks: int
     block_size: int
     enable_prefix_cache: bool = True
+    settings: dict[str, Setting] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def configuration(self) -> dict[str, Setting]:
+        """The settings; none at manager level."""
+        return {} if self.settings is msgspec.UNSET else self.settings
 
 
 # --- operations --------------------------------------------------------------------------------------------
@@ -55,6 +75,30 @@ class Append(_Operation, frozen=True):
 
 class Free(_Operation, frozen=True):
     """End a live sequence. Returns nothing."""
+
+    seq: str
+
+
+class Submit(_Operation, frozen=True):
+    """A request arrives at a scheduler, and waits. Returns nothing."""
+
+    seq: str
+    tokens: tuple[int, ...]
+    max_new_tokens: int
+
+
+class Step(_Operation, frozen=True):
+    """Schedule, compute, sample, update. Returns the work that was done (`kvaudit.scheduling.work`).
+
+    Whoever samples gets `token`. cancel: requests whose cancellation arrives while the step computes.
+    """
+
+    token: int
+    cancel: tuple[str, ...] = ()
+
+
+class Cancel(_Operation, frozen=True):
+    """A request that is not finished is given up, between two steps. Returns nothing."""
 
     seq: str
 
@@ -88,9 +132,16 @@ class Call(_Operation, frozen=True):
     fail_at: int | None = None
 
 
-Operation = Allocate | Append | Free | Slot | CanAllocate | Observe | Scribble | Call
 Mutation = Allocate | Append | Free
-Program = tuple[Mutation, ...]
+"""What a caller does to a block manager."""
+
+Request = Submit | Step | Cancel
+"""What a server does to a scheduler."""
+
+Operation = Mutation | Request | Slot | CanAllocate | Observe | Scribble | Call
+AnyMutation = Mutation | Request
+Program = tuple[AnyMutation, ...]
+ManagerProgram = tuple[Mutation, ...]
 
 
 # --- outcomes ----------------------------------------------------------------------------------------------
@@ -196,16 +247,18 @@ class Started(_Message, frozen=True):
     """Who the target is.
 
     capabilities: the names of the methods that it offers. profile: the rules to which it wants to be held, by name, or
-    all of them (the fields of `kvaudit.profiles.Profile`). stubs: modules that were replaced. notes: what a reader of
-    the report should know.
+    all of them (the fields of `kvaudit.profiles.Profile`); empty: the usual ones of its level. stubs: modules that were
+    replaced. notes: what a reader of the report should know. settings: of a scheduler, the values among which each is
+    drawn.
     """
 
     name: str
     capabilities: list[str]
     version: str = ""
-    profile: str | dict[str, Any] = "seed"
+    profile: str | dict[str, Any] = ""
     stubs: list[str] = []
     notes: list[str] = []
+    settings: dict[str, list[Setting]] | msgspec.UnsetType = msgspec.UNSET
     protocol: int = VERSION
 
 
@@ -236,9 +289,11 @@ def schema() -> dict[str, Any]:
     (questions, answers), definitions = msgspec.json.schema_components(
         [Question, Answer], ref_template="#/$defs/{name}"
     )
-    return {
+    made = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"kvaudit protocol {VERSION}: what the auditor asks, and what the target answers",
         "$defs": {**definitions, "Question": questions, "Answer": answers},
         "anyOf": [{"$ref": "#/$defs/Question"}, {"$ref": "#/$defs/Answer"}],
     }
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(made))  # defaults as JSON has them
+    return plain

@@ -15,6 +15,7 @@ import pytest
 from _kvaudit_pytest import TOLD
 from kvaudit.cli.options import FAILURES
 from kvaudit.errors import TargetError, UsageError
+from kvaudit.levels import rules_for
 from kvaudit.outcomes import Outcome, as_text, outcome_of
 from kvaudit.pytest_session import Made, made_once, progress_shown
 from kvaudit.refusals import Refusals, refusal_names
@@ -122,7 +123,7 @@ class _SharedAudit:
                 profile_named(profile)
             target = self._start()
             try:
-                rules = profile_named(profile or target.profile)
+                rules = rules_for(target, profile)
                 with progress_shown(config, self.spec.text) as show:
                     report = Audit(target, self.spec, rules, options, show).run()
             finally:

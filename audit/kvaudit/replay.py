@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from rich.console import Console
 
 from kvaudit import words
 from kvaudit.breach import gravest
-from kvaudit.execution import Execution, Scenario, play
-from kvaudit.findings import unseen
+from kvaudit.execution import Execution
+from kvaudit.levels import play, unseen
 from kvaudit.profiles import Profile
 from kvaudit.report import BY_DESIGN, CONFORMS, INCONCLUSIVE, VIOLATION
+from kvaudit.scenario import Scenario
 from kvaudit.targets import Target
 from kvaudit.trace import TraceHeader, TraceLine
 from kvaudit.transcript import said
@@ -23,25 +25,21 @@ def replay(
     lines: Sequence[TraceLine],
     profile: Profile,
     console: Console,
-    on_failing: Callable[[Execution], None] = lambda execution: None,
+    on_failing: Callable[[Execution[Any, Any]], None] = lambda execution: None,
 ) -> int:
     """Show each step and the outcome; the exit code is that of `kvaudit run`. on_failing: called if it still fails."""
-    pool = header.pool
-    execution = play(target, Scenario(pool, tuple(line.operation for line in lines)), profile)
+    execution = play(target, Scenario(header.pool, tuple(line.operation for line in lines)), profile)
     saved = {id(line.operation): line for line in lines}
-    cache = "on" if pool.enable_prefix_cache else "off"
-    size = f"{words.count(pool.num_blocks, 'block')} of {words.count(pool.block_size, 'token')}"
     console.print(
-        f"{target.name} {target.version}".rstrip() + f": {size}, prefix cache {cache}",
+        f"{target.name} {target.version}".rstrip() + f": {words.pool(header.pool)}",
         markup=False,
         highlight=False,
         soft_wrap=True,
     )
-    for number, played in enumerate(execution.played, start=1):
-        operation, judgement = played.operation, played.judgement
-        expected = f"   (expected: {words.expected(operation, judgement)})" if judgement.breaches else ""
-        then = _when_saved(saved[id(operation)], words.came(judgement))
-        line = f"{number:3}  {words.clipped(words.call(operation))} -> {words.came(judgement)}{expected}{then}"
+    for number, (played, step) in enumerate(zip(execution.played, execution.shown(), strict=True), start=1):
+        expected = f"   (expected: {step.expected})" if step.broken else ""
+        then = _when_saved(saved[id(played.operation)], step.got)
+        line = f"{number:3}  {words.clipped(step.call)} -> {step.got}{expected}{then}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if execution.excused:
         for place in execution.played[-1].judgement.excuses:
@@ -49,7 +47,7 @@ def replay(
         console.print(f"[bold yellow]{BY_DESIGN}[/]: the profile {profile.name} excuses it", highlight=False)
         return CONFORMS
     shows = any(line.differs for line in lines)  # then no observe() is needed to see it again
-    missing = unseen(header.obligation, target.capabilities) if not execution.breaches and not shows else []
+    missing = unseen(profile, header.obligation, target.capabilities) if not execution.breaches and not shows else []
     if missing:
         told = f"cannot be told[/]: without {', '.join(missing)} a violation of {header.obligation} may not show"
         console.print(f"[bold yellow]{told}", highlight=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from kvaudit.protocol import MANAGER, LevelName, Pool, Setting
+
 HOLDS = "holds"
 VIOLATED = "violated"
 BY_DESIGN = "differs by design"
@@ -26,8 +28,9 @@ VERDICTS = {CONFORMS: "conforms", VIOLATION: "violated", INCONCLUSIVE: "inconclu
 class Header(msgspec.Struct, frozen=True):
     """What was audited, and how.
 
-    engine: who made the examples. workers: who ran them, if it was not one process. level: what was driven, a block
-    manager. settings: of an engine, NAME=VALUE each. source: the checkout that it was taken from.
+    engine: who made the examples. workers: who ran them, if it was not one process. level: what was driven. settings:
+    of an engine, NAME=VALUE each. source: the checkout that it was taken from. drawn: of a scheduler, the values among
+    which each setting was drawn.
     """
 
     target: str
@@ -45,9 +48,10 @@ class Header(msgspec.Struct, frozen=True):
     spec: int
     engine: str = "both"
     workers: str = ""
-    level: str = "manager"
+    level: LevelName = MANAGER
     settings: list[str] = []
     source: str | None = None
+    drawn: dict[str, list[Setting]] = {}
 
 
 class PoolShown(msgspec.Struct, frozen=True):
@@ -85,7 +89,7 @@ class Finding(msgspec.Struct, frozen=True):
     """One way in which the target broke an obligation, made small.
 
     story: what happened, which obligation that breaks, and what production would see; a sentence each. known: a
-    failure of that obligation and shape was known before, and `trace` is that one.
+    failure of that obligation and shape was known before, and `trace` is that one. settings: of a scheduler.
     """
 
     id: str
@@ -102,6 +106,13 @@ class Finding(msgspec.Struct, frozen=True):
     reproduce: str
     story: list[str] = []
     known: bool = False
+    settings: dict[str, Setting] = {}
+
+    @property
+    def pool(self) -> Pool:
+        """The pool on which it was found."""
+        chosen = self.settings or msgspec.UNSET
+        return Pool(self.num_blocks, self.block_size, self.enable_prefix_cache, chosen)
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvaudit.printable import printable, without_controls
-from kvaudit.protocol import Allocate, Append, Mutation
+from kvaudit.protocol import MANAGER, SCHEDULER, Allocate, AnyMutation, Append, Cancel, Request, Step, Submit
 from kvaudit.report import Finding
 from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
 from kvspec.obligations import OBLIGATIONS
@@ -17,7 +17,7 @@ _WIDTH = 116
 
 
 def repro_file(
-    finding: Finding, program: Sequence[Mutation], spec: TargetSpec, profile: str, folder: Path, *, hidden: bool
+    finding: Finding, program: Sequence[AnyMutation], spec: TargetSpec, profile: str, folder: Path, *, hidden: bool
 ) -> str:
     """The text of the file.
 
@@ -28,12 +28,14 @@ def repro_file(
         f"num_blocks={finding.num_blocks}",
         f"block_size={finding.block_size}",
         f"enable_prefix_cache={finding.enable_prefix_cache}",
+        *([f"configuration={finding.settings!r}"] if finding.settings else []),
         "root=ROOT",
         f"profile={_literal(profile)}",
         *_options(spec),
         *([f"hidden={_literal(finding.obligation)}"] if hidden else []),
     ]
     name = finding.id.lower().replace("-", "_")
+    kind = SCHEDULER if any(isinstance(operation, Request) for operation in program) else MANAGER
     lines = [
         *_comment(f"{finding.obligation}: {OBLIGATIONS[finding.obligation].title}."),
         *_comment(f"In production: {finding.symptom}."),
@@ -54,8 +56,8 @@ def repro_file(
         "    with audited(",
         "        target,",
         *[f"        {option}," for option in options],
-        "    ) as manager:",
-        *_calls(program, finding),
+        f"    ) as {kind}:",
+        *_calls(program, finding, kind),
         "",
         "",
         'if __name__ == "__main__":',
@@ -65,19 +67,26 @@ def repro_file(
     return "\n".join(lines) + "\n"
 
 
-def _calls(program: Sequence[Mutation], finding: Finding) -> list[str]:
+def _calls(program: Sequence[AnyMutation], finding: Finding, kind: str) -> list[str]:
     """A call a line, with what is due behind it; below the last one, what came and what is wrong with it."""
     lines = [
-        f"        manager.{_call(operation)}  # {_line(step.expected)}"
+        f"        {kind}.{_call(operation)}  # {_line(step.expected)}"
         for operation, step in zip(program, finding.steps, strict=True)
     ]
     wrong = [f"came: {finding.steps[-1].got}", *finding.details]
     return lines + [f"        # {_line(text)}" for text in wrong]
 
 
-def _call(operation: Mutation) -> str:
+def _call(operation: AnyMutation) -> str:
     """The operation as a call."""
+    if isinstance(operation, Step):
+        cancel = f", cancel={_option(list(operation.cancel))}" if operation.cancel else ""
+        return f"step({operation.token}{cancel})"
     seq = _literal(operation.seq)
+    if isinstance(operation, Submit):
+        return f"submit({seq}, {list(operation.tokens)}, {operation.max_new_tokens})"
+    if isinstance(operation, Cancel):
+        return f"cancel({seq})"
     if isinstance(operation, Allocate):
         return f"allocate({seq}, {list(operation.tokens)})"
     return f"append_slot({seq}, {operation.token})" if isinstance(operation, Append) else f"free({seq})"
@@ -96,6 +105,7 @@ def _option(value: object) -> str:
 def _options(spec: TargetSpec) -> list[str]:
     """The options of the target that are not the usual ones."""
     named = {
+        "level": spec.level,
         "source": spec.source,
         "settings": list(spec.settings),
         "refusals": list(spec.refusals),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -18,12 +19,13 @@ from kvaudit import __version__
 from kvaudit.breach import gravest
 from kvaudit.errors import UsageError
 from kvaudit.execution import Execution
-from kvaudit.findings import Failure, Subject, failure_of, keep, kept_at, unseen
-from kvaudit.goals import goals_of
+from kvaudit.findings import Failure, Subject, failure_of, keep, kept_at
 from kvaudit.groups import Groups, Key, Known, key_of, read_known, shape_of
 from kvaudit.interrupt import Interrupt
+from kvaudit.levels import configured, goals_of, unseen
 from kvaudit.misuse import Accepted, try_misuse
 from kvaudit.profiles import Profile
+from kvaudit.protocol import MANAGER
 from kvaudit.report import (
     CONFORMS,
     FAILING,
@@ -65,11 +67,11 @@ _PROGRESS_EVERY_S = 0.1
 class Options:
     """How to audit.
 
-    max_steps: the budget; a step is one allocate, append or free with everything checked. max_time_s: a limit
-    in seconds, which makes the run depend on the machine. stop_at_first: end at the first finding. misuse:
-    O10 counts for the exit code. failures: where findings are saved, and replayed from. engine: who makes the examples.
-    known: where the failures are that are known already. processes, cluster: who plays the examples, if not this
-    process: so many of this machine, or the Dask cluster at that address.
+    max_steps: the budget; a step is one operation (allocate, append or free; submit, step or cancel) with everything
+    checked. max_time_s: a limit in seconds, which makes the run depend on the machine. stop_at_first: end at the first
+    finding. misuse: O10 counts for the exit code. failures: where findings are saved, and replayed from. engine: who
+    makes the examples. known: where the failures are that are known already. processes, cluster: who plays the
+    examples, if not this process: so many of this machine, or the Dask cluster at that address.
     """
 
     seed: int = DEFAULT_SEED
@@ -104,7 +106,7 @@ class Audit:
         self._emit = emit
         self._known = read_known(options.known, spec.text) if options.known is not None else []
         self._now_known: list[KnownFailure] = []
-        self._groups = Groups({known.key: known.trace for known in self._known})
+        self._groups = Groups[Failure]({known.key: known.trace for known in self._known})
         self._findings: dict[Key, Finding] = {}
         self._misuse: tuple[int, list[Accepted]] | None = None
         self._workers = options.workers()
@@ -154,18 +156,18 @@ class Audit:
             self._now_known.append(KnownFailure(known.trace, known.key.obligation, state))
             if state == FAILING:
                 failure = failure_of(self._subject, execution, None)
-                if self._groups.add(failure, key=known.key):
+                if self._groups.add(known.key, failure):
                     self._found(failure, known.key)
             elif execution.breaches:  # it fails otherwise: that is another failure
                 self._session.found(execution, None)
 
-    def _state_of(self, known: Known, execution: Execution) -> str:
+    def _state_of(self, known: Known, execution: Execution[Any, Any]) -> str:
         """What became of a known failure, as it was played again."""
         obligation = known.key.obligation
         if execution.breaches:
             return FAILING if gravest(execution.breaches).obligation == obligation else FIXED
         shows = any(line.differs for line in known.lines)  # then no observe() is needed to see it again
-        return FIXED if shows or not unseen(obligation, self._target.capabilities) else UNTOLD
+        return FIXED if shows or not unseen(self._profile, obligation, self._target.capabilities) else UNTOLD
 
     def _replay_saved(self) -> None:
         self._session.phase = "saved failures"
@@ -184,9 +186,14 @@ class Audit:
     def _play_witnesses(self) -> None:
         self._session.phase = "witnesses"
         for goal in goals_of(self._profile):
-            self._session.play(goal.witness, Origin("witness"))
+            for scenario in configured(goal.witness, self._target.settings):
+                self._session.play(scenario, Origin("witness"))
+                if self._session.tally.goals[goal.id]:
+                    break
 
     def _try_misuse(self) -> None:
+        if self._target.level != MANAGER:
+            return  # what a server may do is not a matter of this specification
         if self._spec.adapted:
             return  # an adapter of ours checks its own arguments: that says nothing about the engine
         self._session.phase = "misuse"
@@ -217,7 +224,7 @@ class Audit:
                 for name, times in result.uncounted.items():
                     self._groups.pass_over(name, times)
                 for failure, times in result.failures:
-                    if self._groups.add(failure, times):
+                    if self._groups.add(key_of(failure), failure, times):
                         self._found(failure)
                 if result.cut_short:
                     raise CutShort(result.cut_short)
@@ -272,6 +279,7 @@ class Audit:
             budget += ["--max-steps", str(self._session.tally.steps)]
         else:  # which shards there are depends on the whole of the budget
             budget += ["--max-steps", str(options.max_steps or self._session.tally.steps), "-j", "1"]
+        budget += ["--level", self._spec.level] if self._spec.level is not None else []
         budget += ["--engine", options.engine] if options.engine != "both" else []
         return ["kvaudit", "run", self._spec.text, *self._subject.flags(), *budget]
 
@@ -298,8 +306,10 @@ class Audit:
             spec=SPEC_VERSION,
             engine=self._options.engine,
             workers=self._workers.name if self._workers is not None else "",
+            level=self._profile.level,
             settings=list(self._spec.settings),
             source=self._spec.source,
+            drawn={name: list(values) for name, values in self._target.settings.items()},
         )
 
     def _report(self, cut_short: str) -> Report:
@@ -317,7 +327,8 @@ class Audit:
         ]
         # Executions that end with a known failure meet less: what is not met is not asked for then.
         goals = tally.goals if not any(finding.known for finding in findings) else {}
-        reasons = ([cut_short] if cut_short else stale(self._profile, tally)) + inconclusive(capabilities, goals)
+        reasons = [cut_short] if cut_short else stale(self._profile, tally)
+        reasons += inconclusive(self._profile, capabilities, goals)
         if any(row.verdict == VIOLATED and not row.known for row in table):
             exit_code = VIOLATION
         else:

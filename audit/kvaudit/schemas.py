@@ -8,10 +8,13 @@ import msgspec
 
 from kvaudit import protocol
 from kvaudit.checked import Checked
+from kvaudit.conformance.entries import Conformance
+from kvaudit.diffing.report import Diff
 from kvaudit.errors import UsageError
 from kvaudit.evidence import Evidence, Matrix
 from kvaudit.explore.report import Explored
 from kvaudit.report import Report
+from kvaudit.simulate.report import Simulated
 from kvaudit.sizing.report import CardSize
 from kvaudit.smoke import Smoke
 from kvaudit.trace import TraceHeader, TraceLine
@@ -27,7 +30,10 @@ FORMATS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "smoke": ("what kvaudit smoke --json writes", (Smoke,)),
     "check": ("what kvaudit check --json writes", (Checked,)),
     "size": ("what kvaudit size --json writes", (CardSize,)),
+    "simulation": ("what kvaudit simulate --json writes", (Simulated,)),
     "evidence": ("what one kind of check says of each obligation, as kvaudit matrix reads it", (Evidence,)),
+    "conformance": ("what kvaudit table --json writes", (Conformance,)),
+    "diff": ("what kvaudit diff --json writes", (Diff,)),
     "matrix": ("what kvaudit matrix --json writes", (Matrix,)),
 }
 """Each format with what it is and the types of which a value is one. The protocol has a schema of its own."""

@@ -12,8 +12,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from kvaudit.api import ApiTarget, encode_line
+from kvaudit.api import encode_line
 from kvaudit.errors import TargetError, UsageError
+from kvaudit.in_process import InProcessTarget
 from kvaudit.observation import check_types
 from kvaudit.profiles import PROFILES, SHIPPED
 from kvaudit.protocol import Failed, Observed, Open, Opened, Outcome, Question, Ran, Run, Start, Started, Stop
@@ -29,6 +30,7 @@ def main() -> None:
     parser.add_argument("--source")
     parser.add_argument("--set", action="append", default=[], dest="settings")
     parser.add_argument("--refusal", action="append", default=[])
+    parser.add_argument("--level", choices=["manager", "scheduler"])
     parser.add_argument("--timeout", type=float, default=10.0)
     options = parser.parse_args()
     answers = os.fdopen(os.dup(1), "wb")
@@ -45,6 +47,7 @@ def main() -> None:
             refusals=frozenset(options.refusal),
             timeout=options.timeout,
             settings=dict(setting.split("=", 1) for setting in options.settings),
+            level=options.level,
         )
     except (TargetError, UsageError) as error:
         _send(answers, Failed(type(error).__name__, str(error)))
@@ -56,6 +59,7 @@ def main() -> None:
         profile=target.profile if target.profile in SHIPPED else msgspec.to_builtins(PROFILES[target.profile]),
         stubs=list(target.stubs),
         notes=list(target.notes),
+        settings={name: list(values) for name, values in target.settings.items()} or msgspec.UNSET,
     )
     _send(answers, started)
     for line in sys.stdin.buffer:
@@ -65,7 +69,7 @@ def main() -> None:
         _send(answers, _answer(target, question))
 
 
-def _answer(target: ApiTarget, question: Any) -> msgspec.Struct:
+def _answer(target: InProcessTarget, question: Any) -> msgspec.Struct:
     if isinstance(question, Open):
         return target.open(question.pool) or Opened()
     if not isinstance(question, Run):

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from kvaudit import words
 from kvaudit.breach import gravest
 from kvaudit.collecting import rarely_collecting
-from kvaudit.execution import Execution, Played, Scenario, play
+from kvaudit.execution import Execution, Played
 from kvaudit.findings import Failure, Subject, details, failure_of
-from kvaudit.goals import goals_of
 from kvaudit.groups import Groups, key_of
 from kvaudit.interrupt import Interrupt
-from kvaudit.protocol import Mutation, Pool
+from kvaudit.levels import goals_of, level_of, play
+from kvaudit.protocol import Pool
+from kvaudit.scenario import Scenario
 from kvaudit.shrink import MAX_PLAYS, shrink
 from kvaudit.trace import Origin
-from kvaudit.tracker import Tracker
 from kvaudit.turns import turns
 from kvaudit.workload import Driver, EndExample, Engine
 
@@ -42,7 +43,7 @@ class CutShort(BaseException):
 class _Breached(BaseException):
     """Carries a failing execution out of a turn."""
 
-    def __init__(self, execution: Execution) -> None:
+    def __init__(self, execution: Execution[Any, Any]) -> None:
         self.execution = execution
 
 
@@ -100,7 +101,7 @@ class Session(Driver):
         self,
         subject: Subject,
         budget: Budget,
-        groups: Groups,
+        groups: Groups[Failure],
         *,
         on_failure: Callable[[Failure], None] = lambda failure: None,
         on_tick: Callable[[], None] = lambda: None,
@@ -116,8 +117,11 @@ class Session(Driver):
         self._on_failure = on_failure
         self._on_tick = on_tick
         self._interrupt = interrupt or Interrupt()
-        self._execution: Execution | None = None
-        self._tracker = Tracker()
+        self._execution: Execution[Any, Any] | None = None
+        self._level = level_of(subject.profile)
+        self.rulebook = self._level.rulebook
+        self.settings = subject.target.settings
+        self._tracker = self._level.tracker(Pool(1, 1))
 
     # --- what is played ------------------------------------------------------------------------------------
 
@@ -126,7 +130,7 @@ class Session(Driver):
         try:
             self.begin(scenario.pool)
             for operation in scenario.program:
-                if self._execution is not None and self._execution.is_legal(operation):
+                if self.is_legal(operation):
                     self.apply(operation)
             self.end()
         except EndExample:
@@ -134,7 +138,7 @@ class Session(Driver):
         except _Breached as breached:
             self.found(breached.execution, origin)
 
-    def replay(self, scenario: Scenario) -> Execution:
+    def replay(self, scenario: Scenario) -> Execution[Any, Any]:
         """A saved program up to its first breach, whatever else has been found of that obligation."""
         self.check_budget()
         execution = play(self._subject.target, scenario, self._subject.profile)
@@ -168,15 +172,23 @@ class Session(Driver):
     def begin(self, pool: Pool) -> None:
         self.check_budget()
         self.tally.executions += 1
-        self._execution = Execution(self._subject.target, pool, self._subject.profile)
-        self._tracker = Tracker()
+        self._execution = self._level.execution(self._subject.target, pool, self._subject.profile)
+        self._tracker = self._level.tracker(pool)
 
-    def apply(self, operation: Mutation) -> bool:
+    @property
+    def live(self) -> Mapping[Any, Sequence[int]]:
+        return self._execution.live if self._execution is not None else {}
+
+    def is_legal(self, operation: Any) -> bool:
+        return self._execution is not None and self._execution.is_legal(operation)
+
+    def apply(self, operation: Any) -> bool:
         self.check_budget()
         assert self._execution is not None
         judgement = self._execution.apply(operation)
         self._account(self._execution, self._execution.played[-1])
-        return judgement.refused
+        refused: bool = judgement.refused
+        return refused
 
     def end(self) -> None:
         execution = self._execution
@@ -188,7 +200,7 @@ class Session(Driver):
             self._account(execution, played)
         self._execution = None
 
-    def _account(self, execution: Execution, played: Played) -> None:
+    def _account(self, execution: Execution[Any, Any], played: Played[Any, Any]) -> None:
         tally = self.tally
         tally.steps += 1
         if tally.steps % _TELL_EVERY == 0:
@@ -211,7 +223,7 @@ class Session(Driver):
             raise EndExample
         raise _Breached(execution)
 
-    def _see(self, execution: Execution) -> None:
+    def _see(self, execution: Execution[Any, Any]) -> None:
         for breach in execution.breaches:
             self.tally.seen.setdefault(breach.obligation, breach.detail)
         if execution.excused:
@@ -222,7 +234,7 @@ class Session(Driver):
 
     # --- what fails ----------------------------------------------------------------------------------------
 
-    def found(self, execution: Execution, origin: Origin | None) -> None:
+    def found(self, execution: Execution[Any, Any], origin: Origin | None) -> None:
         """Make a failure small, and tell of it if its group is not there yet."""
         obligation = gravest(execution.breaches).obligation
         self.phase, phase = f"shrinking a failure of {obligation}", self.phase
@@ -245,7 +257,7 @@ class Session(Driver):
         self._tell(failure_of(self._subject, again, origin, *notes), hangs=execution.hangs)
 
     def _tell(self, failure: Failure, *, hangs: bool) -> None:
-        if not self._groups.add(failure):
+        if not self._groups.add(key_of(failure), failure):
             return
         self._on_failure(failure)
         if hangs:  # whoever hangs once mostly hangs again
@@ -258,5 +270,5 @@ class Session(Driver):
         return int(_PATIENCE_WITH_HANGS_S / self._subject.spec.timeout)
 
 
-def _breaks(execution: Execution, obligation: str) -> bool:
+def _breaks(execution: Execution[Any, Any], obligation: str) -> bool:
     return bool(execution.breaches) and gravest(execution.breaches).obligation == obligation

@@ -6,11 +6,24 @@ It works on operations, not on random choices, so that witnesses, generated prog
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import msgspec
 
-from kvaudit.execution import Scenario
-from kvaudit.protocol import Allocate, Append, Mutation, Pool, Program
+from kvaudit.programs import (
+    cancelled_by,
+    names_of,
+    prompt_of,
+    tokens_of,
+    wanted_by,
+    with_names,
+    with_prompt,
+    with_tokens,
+)
+from kvaudit.protocol import AnyMutation, Pool, Program, Step, Submit
+from kvaudit.scenario import Scenario
+
+T = TypeVar("T", int, str)
 
 Breaks = Callable[[Scenario], Scenario | None]
 """Plays a scenario; the part of it up to the breach if it still breaks the same obligation, else None."""
@@ -43,24 +56,19 @@ def shrink(scenario: Scenario, breaks: Breaks, max_plays: int = MAX_PLAYS) -> Sc
 
 
 def _size(scenario: Scenario) -> tuple[int, ...]:
-    """Smaller is better: operations first, then tokens, then the pool, then how odd the values are."""
-    tokens = [token for operation in scenario.program for token in _tokens(operation)]
-    names = sum(len(operation.seq) + ord(operation.seq[0]) for operation in scenario.program)
-    pool = scenario.pool
+    """Smaller is better: operations first, then settings, then tokens, then the pool, then how odd the values are."""
+    program, pool = scenario.program, scenario.pool
+    tokens = [token for operation in program for token in tokens_of(operation)]
+    names = [name for operation in program for name in names_of(operation)]
     return (
-        len(scenario.program),
-        len(tokens),
+        len(program),
+        len(pool.configuration),
+        len(tokens) + sum(wanted_by(operation) + cancelled_by(operation) for operation in program),
         pool.num_blocks * pool.block_size,
         pool.block_size,
         sum(tokens),
-        names,
+        sum(len(name) + ord(name[0]) for name in names),
     )
-
-
-def _tokens(operation: Mutation) -> tuple[int, ...]:
-    if isinstance(operation, Allocate):
-        return operation.tokens
-    return (operation.token,) if isinstance(operation, Append) else ()
 
 
 def _candidates(scenario: Scenario) -> Iterator[Scenario]:
@@ -70,6 +78,8 @@ def _candidates(scenario: Scenario) -> Iterator[Scenario]:
     while pool.num_blocks > _LARGE and num_blocks < pool.num_blocks:  # first: every play costs what the pool is large
         yield Scenario(msgspec.structs.replace(pool, num_blocks=num_blocks), program)
         num_blocks *= 2
+    for name in pool.configuration:
+        yield Scenario(_without_setting(pool, name), program)
     width = len(program) // 2
     while width:
         for start in range(len(program) - width, -1, -1):
@@ -78,33 +88,51 @@ def _candidates(scenario: Scenario) -> Iterator[Scenario]:
     for index, operation in enumerate(program):
         # What a block less asks of the program, it often asks of the pool as well.
         yield from _in_smaller_pools(scenario.pool, program[:index] + program[index + 1 :])
-        if isinstance(operation, Allocate):
-            for tokens in _shorter(operation.tokens):
-                changed = msgspec.structs.replace(operation, tokens=tokens)
-                shorter = (*program[:index], changed, *program[index + 1 :])
-                yield Scenario(scenario.pool, shorter)
-                yield from _in_smaller_pools(scenario.pool, shorter)
+        for changed in _smaller(operation):
+            shorter = (*program[:index], changed, *program[index + 1 :])
+            yield Scenario(scenario.pool, shorter)
+            yield from _in_smaller_pools(scenario.pool, shorter)
     yield from _without_a_block_of_tokens(scenario)
     if pool.num_blocks > 1:
         yield Scenario(msgspec.structs.replace(pool, num_blocks=pool.num_blocks - 1), program)
     if pool.block_size > 1:
         yield Scenario(msgspec.structs.replace(pool, block_size=pool.block_size - 1), program)
         yield _rescaled(scenario, pool.block_size - 1)
-    used = sorted({token for operation in program for token in _tokens(operation)})
+    used = sorted({token for operation in program for token in tokens_of(operation)})
     for token in used:
         for plainer in (0, 1, 2):
             if plainer < token:
-                yield Scenario(pool, tuple(_renamed(operation, token, plainer) for operation in program))
-    names = list(dict.fromkeys(operation.seq for operation in program))
+                yield Scenario(pool, tuple(with_tokens(op, _renaming(token, plainer)) for op in program))
+    names = list(dict.fromkeys(name for operation in program for name in names_of(operation)))
     plain = {name: "abcdefghijklmnopqrstuvwxyz"[i % 26] * (1 + i // 26) for i, name in enumerate(names)}
-    yield Scenario(pool, tuple(msgspec.structs.replace(op, seq=plain[op.seq]) for op in program))
+    yield Scenario(pool, tuple(with_names(op, plain.__getitem__) for op in program))
     for name in names:
         for other in names:
             if other < name:
-                merged = {name: other}
-                yield Scenario(
-                    pool, tuple(msgspec.structs.replace(op, seq=merged.get(op.seq, op.seq)) for op in program)
-                )
+                yield Scenario(pool, tuple(with_names(op, _renaming(name, other)) for op in program))
+
+
+def _renaming(old: T, new: T) -> Callable[[T], T]:
+    return lambda name: new if name == old else name
+
+
+def _without_setting(pool: Pool, name: str) -> Pool:
+    left = {other: value for other, value in pool.configuration.items() if other != name}
+    return msgspec.structs.replace(pool, settings=left)
+
+
+def _smaller(operation: AnyMutation) -> Iterator[AnyMutation]:
+    """The operation with fewer tokens, or with fewer names."""
+    prompt = prompt_of(operation)
+    for tokens in _shorter(prompt) if prompt else ():
+        yield with_prompt(operation, tokens)
+    if isinstance(operation, Submit):
+        for wanted in {1, operation.max_new_tokens // 2, operation.max_new_tokens - 1}:
+            if 0 < wanted < operation.max_new_tokens:
+                yield msgspec.structs.replace(operation, max_new_tokens=wanted)
+    elif isinstance(operation, Step):
+        for index in range(len(operation.cancel)):
+            yield msgspec.structs.replace(operation, cancel=operation.cancel[:index] + operation.cancel[index + 1 :])
 
 
 def _in_smaller_pools(pool: Pool, program: Program) -> Iterator[Scenario]:
@@ -126,10 +154,7 @@ def _without_a_block_of_tokens(scenario: Scenario) -> Iterator[Scenario]:
     if pool.num_blocks == 1:
         return
     program = tuple(
-        msgspec.structs.replace(op, tokens=op.tokens[size:])
-        if isinstance(op, Allocate) and len(op.tokens) > size
-        else op
-        for op in scenario.program
+        with_prompt(op, prompt_of(op)[size:]) if len(prompt_of(op)) > size else op for op in scenario.program
     )
     yield Scenario(pool, program)
     yield Scenario(msgspec.structs.replace(pool, num_blocks=pool.num_blocks - 1), program)
@@ -138,20 +163,10 @@ def _without_a_block_of_tokens(scenario: Scenario) -> Iterator[Scenario]:
 def _rescaled(scenario: Scenario, size: int) -> Scenario:
     """The same program in smaller blocks: the last token of every full block is left out."""
 
-    def fewer(op: Mutation) -> Mutation:
-        if not isinstance(op, Allocate):
-            return op
-        kept = tuple(t for i, t in enumerate(op.tokens) if (i + 1) % scenario.pool.block_size)
-        return msgspec.structs.replace(op, tokens=kept or op.tokens[:1])
+    def fewer(op: AnyMutation) -> AnyMutation:
+        tokens = prompt_of(op)
+        kept = tuple(t for i, t in enumerate(tokens) if (i + 1) % scenario.pool.block_size)
+        return with_prompt(op, kept or tokens[:1]) if tokens else op
 
     pool: Pool = msgspec.structs.replace(scenario.pool, block_size=size)
     return Scenario(pool, tuple(fewer(op) for op in scenario.program))
-
-
-def _renamed(operation: Mutation, token: int, plainer: int) -> Mutation:
-    if isinstance(operation, Allocate):
-        tokens = tuple(plainer if t == token else t for t in operation.tokens)
-        return msgspec.structs.replace(operation, tokens=tokens)
-    if isinstance(operation, Append) and operation.token == token:
-        return msgspec.structs.replace(operation, token=plainer)
-    return operation

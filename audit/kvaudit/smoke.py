@@ -20,6 +20,7 @@ from kvaudit.printable import without_controls
 from kvaudit.process import ProcessTarget
 from kvaudit.profiles import Profile
 from kvaudit.protocol import (
+    SCHEDULER,
     Operation,
     Outcome,
     Pool,
@@ -121,6 +122,11 @@ class _Conversation:
 
     def _talk(self) -> None:
         self._target = target = self._spec.start_process(self._hear)
+        if target.level == SCHEDULER:
+            raise UsageError(
+                f"{self._spec.text} is a scheduler, and the steps of smoke are for block managers; kvaudit run audits "
+                "both"
+            )
         if self._asked_for is None:
             self._take_profile(target.profile)
         if self._profile.chooses or self._profile.limits != ANY_POOL:

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from random import Random
 
-from kvaudit.workload import RULES, Driver, EndExample, Rule, T, Workload
+from kvaudit.workload import Driver, EndExample, Rule, Rulebook, T
 
 _LENGTHS = (20, 40, 80, 160)
 _WEIGHTS = (0, 1, 1, 2, 4)
@@ -22,28 +22,26 @@ def run_swarm(driver: Driver, seed: int, examples: int) -> None:
     choices = _Random(random)
     for _ in range(examples):
         with contextlib.suppress(EndExample):
-            _example(Workload(driver), choices)
+            _example(driver, choices)
             driver.end()
 
 
-def _example(workload: Workload, choices: _Random) -> None:
+def _example(driver: Driver, choices: _Random) -> None:
+    workload = driver.rulebook.example(driver)
     workload.start(choices)
     workload.new_prompt(choices)
-    rules = _enabled(choices)
+    rules = _enabled(driver.rulebook, choices)
     for _ in range(choices.one_of(_LENGTHS)):
         rule = choices.one_of(rules)
         if rule.can(workload):
             rule.play(workload, choices)
 
 
-def _enabled(choices: _Random) -> list[Rule]:
+def _enabled(rulebook: Rulebook, choices: _Random) -> list[Rule]:
     """The rules that this example may use, the favoured ones several times; always those without which a pool is idle
     or full for ever."""
-    rules = [rule for rule in RULES for _ in range(choices.one_of(_WEIGHTS))]
-    return [*rules, *_ALWAYS]
-
-
-_ALWAYS = [rule for rule in RULES if rule.play in (Workload.allocate, Workload.free)]
+    rules = [rule for rule in rulebook.rules for _ in range(choices.one_of(_WEIGHTS))]
+    return [*rules, *rulebook.always]
 
 
 class _Random:

@@ -23,12 +23,15 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Protocol
 
-from kvaudit.api import REQUIRED, ApiTarget
+from kvaudit.api import ApiTarget
 from kvaudit.errors import TargetError, UsageError
+from kvaudit.in_process import InProcessTarget
+from kvaudit.limits import Limits
 from kvaudit.process import ProcessTarget, Tap
 from kvaudit.profiles import PROFILES, Profile, adopt
-from kvaudit.protocol import Failed, Operation, Outcome, Pool
+from kvaudit.protocol import MANAGER, SCHEDULER, Failed, LevelName, Operation, Outcome, Pool, Setting
 from kvaudit.refusals import REFUSALS, refusal_names
+from kvaudit.scheduling.api import SchedulerTarget
 
 DEFAULT_TIMEOUT_S = 10.0
 
@@ -39,7 +42,7 @@ _PROGRAM = "cmd:"
 
 _NO_SETTINGS: Mapping[str, str] = {}
 
-ENGINES = ("vllm", "sglang", "transformers", "vllm-mlx", "lmdeploy", "nano-vllm", "mini-sglang")
+ENGINES = ("vllm", "sglang", "transformers", "vllm-mlx", "lmdeploy", "exllamav3", "nano-vllm", "mini-sglang")
 """Engines with an adapter: `kvaudit.engines` has a module of that name, with _ for -."""
 
 
@@ -52,6 +55,8 @@ class Target(Protocol):
     stubs: tuple[str, ...]
     notes: tuple[str, ...]
     capabilities: frozenset[str]
+    settings: Mapping[str, tuple[Setting, ...]]
+    level: LevelName
 
     def open(self, pool: Pool) -> Failed | None:
         """Make a fresh manager; Failed if it could not be made."""
@@ -70,7 +75,7 @@ class TargetSpec:
 
     source: the checkout of an engine. refusals: further names of exceptions that are refusals. isolate: run a
     Python class in a child process. black_box: do not use observe(). timeout: seconds that one step may take.
-    settings: of an engine, NAME=VALUE each.
+    settings: of an engine, NAME=VALUE each. level: at which level it is driven, if it offers both.
     """
 
     text: str
@@ -80,6 +85,7 @@ class TargetSpec:
     black_box: bool = False
     timeout: float = DEFAULT_TIMEOUT_S
     settings: tuple[str, ...] = ()
+    level: LevelName | None = None
 
     def __post_init__(self) -> None:
         refusal_names(self.refusals)  # a mistake is told before anything is started
@@ -116,7 +122,7 @@ class TargetSpec:
         if self.is_program or self.adapted or self.isolate:
             return self.start_process()
         self._check_source()
-        target = load_in_process(self.text, refusals=frozenset(self.refusals), timeout=self.timeout)
+        target = load_in_process(self.text, refusals=frozenset(self.refusals), timeout=self.timeout, level=self.level)
         target.capabilities -= self._hidden()
         return target
 
@@ -124,7 +130,8 @@ class TargetSpec:
         """Start a class that is at hand, instead of the one that is found by name. Raises TargetError."""
         version = str(getattr(sys.modules.get(cls.__module__.partition(".")[0]), "__version__", ""))
         refusals = frozenset(self.refusals) | REFUSALS
-        target = ApiTarget(cls, name=self.text, version=version, refusals=refusals, timeout=self.timeout)
+        kind = _kind_of(cls, self.level)
+        target = kind(cls, name=self.text, version=version, refusals=refusals, timeout=self.timeout)
         target.capabilities -= self._hidden()
         return target
 
@@ -143,10 +150,11 @@ class TargetSpec:
                 label=shlex.join(command),
                 hidden=self._hidden(),
                 tap=tap,
+                level=self.level,
             )
         text, source = self.text, self.source
         if self.engine is not None and source is None and "==" in text:
-            source = str(_fetched(text))
+            source = str(_fetched(text, self.level))
         command = [sys.executable, "-m", "kvaudit.serve", text, "--timeout", str(self.timeout)]
         if source is not None:
             command += ["--source", source]
@@ -154,11 +162,15 @@ class TargetSpec:
             command += ["--set", setting]
         for refusal in self.refusals:
             command += ["--refusal", refusal]
+        if self.level is not None:
+            command += ["--level", self.level]
         # The child's own limit rings first; ours is for a child that cannot even ring.
         label = text or repr(text)
         return ProcessTarget(command, timeout=self.timeout + 5, label=label, hidden=self._hidden(), tap=tap)
 
     def _check_source(self) -> None:
+        if self.source is not None and not self.adapted and self.text.endswith(".py") and Path(self.text).is_file():
+            raise UsageError(f"{self.text} is no adapter: it is to define RECIPE and load(root), see docs/adapters.md")
         if self.source is not None and not self.adapted:
             raise UsageError(f"--source is for engines ({', '.join(ENGINES)}) and adapters, not for {self.text}")
         if self.settings and not self.adapted:
@@ -175,12 +187,13 @@ def load_in_process(
     refusals: frozenset[str] = frozenset(),
     timeout: float = 10.0,
     settings: Mapping[str, str] = _NO_SETTINGS,
-) -> ApiTarget:
+    level: LevelName | None = None,
+) -> InProcessTarget:
     """Load a class or an engine into this process. Raises UsageError or TargetError."""
     refusals = refusals | REFUSALS
     name = text.partition("==")[0]
     if name in ENGINES or _is_adapter(text):
-        return _load_engine(name, source, refusals, timeout, settings)
+        return _load_engine(name, source, refusals, timeout, settings, level)
     path = "kvblocks:BlockManager" if text == "kvblocks" else text
     module_name, colon, class_name = path.rpartition(":")
     if text.endswith(".py"):
@@ -204,8 +217,9 @@ def load_in_process(
     if not callable(manager) or inspect.isroutine(manager):
         raise UsageError(f"{path} is no class but {manager!r:.60}")
     version = str(getattr(sys.modules.get(module_name.partition(".")[0]), "__version__", ""))
-    profile = "strict" if text == "kvblocks" else "seed"
-    return ApiTarget(manager, name=text, version=version, profile=profile, refusals=refusals, timeout=timeout)
+    profile = "strict" if text == "kvblocks" else ""
+    kind = _kind_of(manager, level)
+    return kind(manager, name=text, version=version, profile=profile, refusals=refusals, timeout=timeout)
 
 
 def _is_adapter(text: str) -> bool:
@@ -226,7 +240,21 @@ def _is_adapter(text: str) -> bool:
 def _candidates(module: Any) -> list[str]:
     """The classes of a module that may be meant as a target: those that have the methods, or else all."""
     own = sorted(name for name, value in vars(module).items() if _is_candidate(value, module.__name__))
-    return [name for name in own if all(hasattr(getattr(module, name), method) for method in REQUIRED)] or own
+    return [name for name in own if any(_offers(getattr(module, name), kind) for kind in _KINDS.values())] or own
+
+
+_KINDS: dict[LevelName, type[InProcessTarget]] = {MANAGER: ApiTarget, SCHEDULER: SchedulerTarget}
+
+
+def _offers(cls: Any, kind: type[InProcessTarget]) -> bool:
+    return all(hasattr(cls, method) for method in kind.required)
+
+
+def _kind_of(cls: Any, level: LevelName | None) -> type[InProcessTarget]:
+    """How a class is driven: at the level that was asked for, or else at that of its methods; manager where both."""
+    if level is not None:
+        return _KINDS[level]
+    return SchedulerTarget if _offers(cls, SchedulerTarget) and not _offers(cls, ApiTarget) else ApiTarget
 
 
 def _is_candidate(value: Any, module: str) -> bool:
@@ -235,33 +263,55 @@ def _is_candidate(value: Any, module: str) -> bool:
     return own and not issubclass(value, BaseException)
 
 
+_LOADS: dict[LevelName, str] = {MANAGER: "load", SCHEDULER: "load_scheduler"}
+"""How an adapter is loaded at each level; one at least is there."""
+
+
 def _load_engine(
-    name: str, source: str | None, refusals: frozenset[str], timeout: float, settings: Mapping[str, str]
-) -> ApiTarget:
+    name: str,
+    source: str | None,
+    refusals: frozenset[str],
+    timeout: float,
+    settings: Mapping[str, str],
+    level: LevelName | None,
+) -> InProcessTarget:
     from kvaudit.engines.fetch import packages
+    from kvaudit.engines.lite import UnknownVersion
 
     if name in ENGINES:
         adapter = importlib.import_module(f"kvaudit.engines.{name.replace('-', '_')}")
     else:
         adapter = _import_file(name)
+    loads = {of: getattr(adapter, load) for of, load in _LOADS.items() if hasattr(adapter, load)}
+    wanted = level or next(iter(loads))
+    if wanted not in loads:
+        raise UsageError(f"{name} is driven at {next(iter(loads))} level: there is no adapter at {wanted} level")
     try:
         chosen = adapter.RECIPE.chosen(settings)
         if adapter.RECIPE.needs:
             sys.path.append(str(packages()))  # at the end: what is installed goes first
         root = Path(source) if source is not None else None
-        engine = adapter.load(root, **chosen)
+        engine = loads[wanted](root, **chosen)
     except Exception as error:
-        raise TargetError(f"{name} could not be loaded: {error}") from error
-    return ApiTarget(
+        tried = ". docs/engines.md names the versions that were tried" if isinstance(error, UnknownVersion) else ""
+        raise TargetError(f"{name} could not be loaded: {error}{tried if name in ENGINES else ''}") from error
+    return _kind_of(engine.manager, level)(
         engine.manager,
         name=engine.name,
         version=engine.version,
-        profile=engine.profile if isinstance(engine.profile, str) else adopt(engine.profile),
+        profile=engine.profile if isinstance(engine.profile, str) else _adopted(name, engine.profile),
         stubs=engine.stubs,
         notes=[*engine.notes, *(f"{setting}: {value}" for setting, value in chosen.items())],
         refusals=refusals,
         timeout=timeout,
     )
+
+
+def _adopted(adapter: str, profile: Profile) -> str:
+    """Its name. The profile is sent to the auditor field by field: what a subclass does would not get there."""
+    if type(profile) is not Profile or type(profile.limits) is not Limits:
+        raise TargetError(f"{adapter}: PROFILE is to be a Profile with Limits, and no subclass of either")
+    return adopt(profile)
 
 
 def _import_file(path: str) -> Any:
@@ -317,15 +367,22 @@ def name_of_class(cls: type[Any]) -> str:
     return f"{module}:{name}"
 
 
-def _fetched(requirement: str) -> Path:
-    from kvaudit.engines.fetch import RECIPES, cached
+def _fetched(requirement: str, level: LevelName | None) -> Path:
+    from kvaudit.engines.fetch import RECIPES, cached, lacking
 
     name, _, version = requirement.partition("==")
     if name not in RECIPES:
         raise UsageError(f"{name} is on no package index: kvaudit run {name} --source DIR audits a checkout")
-    folder = cached(name, version)
+    folder = cached(name, version, level=level)
     if folder is None:
-        raise UsageError(f"{requirement} has not been fetched: kvaudit fetch {requirement}")
+        what = f"{requirement} at scheduler level" if level == SCHEDULER else requirement
+        raise UsageError(
+            f"{what} has not been fetched: kvaudit fetch {requirement} (it may have been by another version of "
+            "kvaudit, or what was fetched is damaged)"
+        )
+    missing = lacking(RECIPES[name].needs)
+    if missing:
+        raise UsageError(f"{requirement} needs {' and '.join(missing)}, too: kvaudit fetch {requirement}")
     return folder
 
 

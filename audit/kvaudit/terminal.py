@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from kvaudit.pictures.terminal import picture
 from kvaudit.profiles import PROFILES
+from kvaudit.protocol import MANAGER, Setting
 from kvaudit.report import (
     CONFORMS,
     FIXED,
@@ -33,6 +35,7 @@ from kvaudit.report import (
     Report,
 )
 from kvaudit.words import count
+from kvaudit.words import pool as pool_in_words
 
 _STYLES = {HOLDS: "green", VIOLATED: "bold red"}
 _SIGNS = {HOLDS: "✓", VIOLATED: "✗"}
@@ -99,6 +102,7 @@ def _header(header: Header) -> RenderableType:
             grid.add_row(name, escape(value))
 
     row("target", f"{header.target} {header.version}" if header.version not in header.target else header.target)
+    row("level", header.level if header.level != MANAGER else "")
     row("profile", f"{header.profile} ({PROFILES[header.profile].summary})")
     budget = f"{header.max_steps:,} steps" if header.max_steps is not None else "no limit of steps"
     row("budget", budget + (f", {header.max_time_s:g} s" if header.max_time_s is not None else ""))
@@ -106,11 +110,17 @@ def _header(header: Header) -> RenderableType:
     row("engine", header.engine if header.engine != "both" else "")
     row("played by", header.workers)
     row("offers", ", ".join(header.capabilities))
+    row("drawn", "\n".join(_values(name, values) for name, values in header.drawn.items()))
     row("assumed", "\n".join(header.assumptions))
     row("by design", "\n".join(header.notes))
     row("stubbed", _stubs(header.stubs))
     title = Text.assemble(("kvaudit ", "bold"), header.kvaudit, (f", specification {header.spec}", "dim"))
     return Group(title, Padding(grid, (0, 0, 1, 2)))
+
+
+def _values(name: str, values: Sequence[Setting]) -> str:
+    """A setting and the values among which it is drawn."""
+    return f"{name}: {', '.join(map(str, values))}"
 
 
 def _stubs(stubs: list[str]) -> str:
@@ -125,9 +135,7 @@ def finding_shown(finding: Finding) -> RenderableType:
     title = Text.assemble((f"✗ {finding.obligation} is violated{', as is known' if finding.known else ''}", style))
     if finding.also:
         title.append(f" (at the same step: {', '.join(finding.also)})")
-    cache = "on" if finding.enable_prefix_cache else "off"
-    size = f"{count(finding.num_blocks, 'block')} of {count(finding.block_size, 'token')}"
-    pool = f"A pool of {size}, prefix cache {cache}:"
+    pool = f"A pool of {pool_in_words(finding.pool)}:"
     steps = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     steps.add_column("", style="dim", justify="right", no_wrap=True)
     steps.add_column("operation", overflow="fold")

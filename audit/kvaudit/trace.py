@@ -14,15 +14,29 @@ from typing import IO, Literal, TypeVar
 import msgspec
 
 from kvaudit.errors import UsageError
-from kvaudit.execution import Scenario
-from kvaudit.protocol import Allocate, Mutation, Pool
+from kvaudit.programs import names_of
+from kvaudit.protocol import (
+    MANAGER,
+    SCHEDULER,
+    Allocate,
+    AnyMutation,
+    Cancel,
+    LevelName,
+    Mutation,
+    Pool,
+    Request,
+    Step,
+    Submit,
+)
 from kvaudit.saved_ledger import SavedLedger, ledger_of
+from kvaudit.scenario import Scenario
+from kvaudit.scheduling.work import Work
 from kvaudit.trace_sense import check_line
 from kvspec.ledger import Ledger, empty_ledger
 from kvspec.obligations import OBLIGATIONS
 
 FORMAT = "kvaudit-trace/1"
-FEATURES: frozenset[str] = frozenset()
+FEATURES = frozenset({SCHEDULER})
 """What a trace may need beyond this format, by name. A reader that does not know a feature refuses the trace."""
 
 MAX_SLOTS = 2**24
@@ -57,6 +71,11 @@ class TraceHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     origin: Origin | None = None
 
     @property
+    def level(self) -> LevelName:
+        """The level of its operations."""
+        return SCHEDULER if SCHEDULER in self.features else MANAGER
+
+    @property
     def start(self) -> Ledger:
         """The ledger before the first operation. Raises UsageError if the saved one makes no sense."""
         pool = self.pool
@@ -69,7 +88,8 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """What an operation was answered, or was to be answered; None where that is not known.
 
     table: of an allocate. slot: of an append. num_cached_tokens: of the new sequence. num_free_blocks: after the
-    operation. error: the class of an exception. other: an answer that is neither table nor slot, in words.
+    operation. error: the class of an exception. other: an answer that is neither table nor slot, in words. work: of a
+    step of a scheduler.
     """
 
     outcome: Literal["completed", "refused", "raised"]
@@ -79,6 +99,7 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     num_free_blocks: int | None = None
     error: str = ""
     other: str = ""
+    work: Work | None = None
 
 
 RECORDED = ("table", "slot", "num_cached_tokens", "num_free_blocks")
@@ -89,9 +110,15 @@ class TraceLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     """An operation. `expected` would have been right; where the profile leaves a choice, more may be."""
 
     step: int
-    operation: Mutation
+    operation: AnyMutation
     expected: Answer | None = None
     came: Answer | None = None
+
+    @property
+    def mutation(self) -> Mutation:
+        """The operation, which is one of a block manager's."""
+        assert isinstance(self.operation, Mutation)
+        return self.operation
 
     @property
     def differs(self) -> bool:
@@ -105,6 +132,11 @@ class TraceLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
             or came.other != due.other
             or any(one != other for one, other in both if one is not None and other is not None)
         )
+
+
+def features_of(level: LevelName) -> tuple[str, ...]:
+    """What a reader has to know of a trace at that level."""
+    return (SCHEDULER,) if level == SCHEDULER else ()
 
 
 class _Format(msgspec.Struct):
@@ -231,6 +263,9 @@ class TraceReader:
                 raise UsageError(f"{self.where}: step {due} was due, this is step {line.step}: {hint}")
             if self.header.steps is not None and due > self.header.steps:
                 raise UsageError(f"{self.where}: the header promises no more than {self.header.steps} operations")
+            if isinstance(line.operation, Request) != (self.header.level == SCHEDULER):
+                kind = type(line.operation).__name__.lower()
+                raise UsageError(f"{self.where}: {kind} is no operation at {self.header.level} level: see `features`")
             check_line(line.operation, (line.expected, line.came), self.where)
             yield line
         steps = self.line - 1
@@ -303,9 +338,11 @@ def read_lines(path: Path) -> tuple[TraceHeader, list[TraceLine]]:
         lines = []
         for line in reader:
             operation = line.operation
-            if isinstance(operation, Allocate):
+            if isinstance(operation, (Allocate, Submit)):
                 seen.add(operation.seq)
-            elif operation.seq not in seen:  # whether it is still live depends on refusals, hence on the target
-                raise UsageError(f"{reader.where}: {operation.seq!r} was never allocated")
+            for seq in names_of(operation):  # whether it is still live depends on refusals, hence on the target
+                if seq not in seen:
+                    verb = "submitted" if isinstance(operation, (Step, Cancel)) else "allocated"
+                    raise UsageError(f"{reader.where}: {seq!r} was never {verb}")
             lines.append(line)
         return reader.header, lines

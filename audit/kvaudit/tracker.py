@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvaudit.execution import Played
 from kvaudit.oracle import Judgement
-from kvaudit.protocol import Allocate, Append, Free
+from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
 from kvspec.identity import Identity
 from kvspec.ledger import Change, Ledger
 from kvspec.operations import blocks_for, can_allocate, full_chain, match_limit, run_of_hits
@@ -13,7 +13,7 @@ from kvspec.operations import blocks_for, can_allocate, full_chain, match_limit,
 class Tracker:
     """Watches one execution and says which goals each operation reaches."""
 
-    def __init__(self) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._refused: set[str] = set()
         self._ended: set[str] = set()
         self._evicted: set[Identity] = set()
@@ -24,7 +24,7 @@ class Tracker:
         self._prompts: set[tuple[int, ...]] = set()
         self._was_used = False
 
-    def reached(self, played: Played) -> set[str]:
+    def reached(self, played: Played[Mutation, Judgement]) -> set[str]:
         """The goals that this operation, the next of the execution, reaches."""
         operation, judgement = played.operation, played.judgement
         before, after, change = judgement.before, judgement.after, judgement.change

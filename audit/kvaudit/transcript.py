@@ -1,4 +1,4 @@
-"""What was expected and what came, as trace lines; and a recorded answer as the outcome that an oracle judges."""
+"""What was expected and what came, as a trace has it; and a recorded answer as the outcome that an oracle judges."""
 
 from __future__ import annotations
 
@@ -6,27 +6,18 @@ from typing import Any
 
 from kvaudit import words
 from kvaudit.choices import block_list
-from kvaudit.execution import Execution
 from kvaudit.oracle import Judgement
 from kvaudit.printable import one_line
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Raised, Refused, Returned
 from kvaudit.rulings import own_step
-from kvaudit.trace import Answer, TraceLine
+from kvaudit.trace import Answer
 from kvspec.ledger import Ledger
 from kvspec.operations import OutOfBlocks, Step
 
 
-def transcript(execution: Execution) -> list[TraceLine]:
-    """The lines of an execution, each with what was expected and what came."""
-    return [
-        TraceLine(
-            number,
-            played.operation,
-            _expected(played.operation, played.judgement),
-            _came(played.operation, played.judgement),
-        )
-        for number, played in enumerate(execution.played, start=1)
-    ]
+def answers(operation: Mutation, judgement: Judgement) -> tuple[Answer, Answer]:
+    """What was expected of an operation, and what came."""
+    return _expected(operation, judgement), _came(operation, judgement)
 
 
 def due(ledger: Ledger, operation: Mutation) -> Answer:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from kvaudit.excuses import Excuse
-from kvaudit.goals import goals_of
+from kvaudit.levels import goals_of, level_of, methods, offered
 from kvaudit.misuse import Accepted, in_words
 from kvaudit.profiles import Profile
 from kvaudit.report import BY_DESIGN, HOLDS, NOT_OBSERVABLE, NOT_REACHED, TRUSTING, VIOLATED, Row
 from kvaudit.session import Tally
 from kvaudit.words import count
-from kvspec.obligations import LEDGER, OBLIGATIONS
+from kvspec.obligations import OBLIGATIONS
 from kvspec.variants import chosen
-
-ESSENTIAL = {"K1": "num_cached_tokens", "O1": "num_free_blocks", "I4": "num_free_blocks"}
-"""Without these no verdict is worth its name."""
 
 
 def rows(profile: Profile, capabilities: Collection[str], tally: Tally, misuse: Row) -> list[Row]:
@@ -24,16 +21,21 @@ def rows(profile: Profile, capabilities: Collection[str], tally: Tally, misuse: 
     capabilities: what the target offers. tally: what was seen, and which reach goals were met. misuse: the row of O10,
     see `misuse_row`.
     """
-    offered = {*capabilities, *([LEDGER] if "observe" in capabilities else [])}
-    return [misuse if name == "O10" else _row(name, profile, offered, tally) for name in OBLIGATIONS]
+    duties = level_of(profile).duties
+    return [
+        misuse if name == "O10" and name in duties else _row(name, profile, offered(capabilities), tally)
+        for name in OBLIGATIONS
+    ]
 
 
-def _row(name: str, profile: Profile, offered: set[str], tally: Tally) -> Row:
-    obligation = OBLIGATIONS[name]
+def _row(name: str, profile: Profile, shown: set[str], tally: Tally) -> Row:
+    obligation, duty = OBLIGATIONS[name], level_of(profile).duties.get(name)
     form = chosen(profile.variants, name)
-    unseen = obligation.needs - offered
-    if unseen and obligation.weaker:
-        form.append(f"black box: {obligation.weaker}")
+    unseen = duty.needs - shown if duty is not None else frozenset()
+    if duty is not None and unseen and duty.weaker:
+        form.append(f"black box: {duty.weaker}")
+    elif duty is not None and duty.form:
+        form.append(duty.form)
 
     def row(verdict: str, detail: str = "") -> Row:
         return Row(name, obligation.title, obligation.statement, verdict, "; ".join(form), detail)
@@ -42,9 +44,10 @@ def _row(name: str, profile: Profile, offered: set[str], tally: Tally) -> Row:
         return row(VIOLATED, tally.seen[name])
     if by_design := _by_design(name, profile, tally):
         return row(BY_DESIGN, "; ".join(by_design))
-    if unseen and not obligation.weaker:
-        missing = ", ".join("observe()" if need == LEDGER else f"{need}()" for need in sorted(unseen))
-        return row(NOT_OBSERVABLE, f"the target offers no {missing}")
+    if duty is None:
+        return row(NOT_OBSERVABLE, "the work of a scheduler does not show it")
+    if unseen and not duty.weaker:
+        return row(NOT_OBSERVABLE, f"the target offers no {', '.join(methods(unseen))}")
     if name == "O9" and not profile.limits.cache_switch:
         return row(NOT_OBSERVABLE, "its prefix cache cannot be switched off")
     missed = [goal.id for goal in goals_of(profile) if name in goal.supports and not tally.goals[goal.id]]
@@ -100,11 +103,11 @@ def misuse_row(result: tuple[int, Sequence[Accepted]] | None, *, adapted: bool, 
     return row(VIOLATED if counts else TRUSTING, form, listed)
 
 
-def inconclusive(capabilities: Collection[str], met: Mapping[str, int]) -> list[str]:
+def inconclusive(profile: Profile, capabilities: Collection[str], met: Mapping[str, int]) -> list[str]:
     """Why an audit that found nothing proves little; empty if it does not."""
     reasons = [
         f"{name} is not observable: the target offers no {method}"
-        for name, method in ESSENTIAL.items()
+        for name, method in level_of(profile).essential.items()
         if method not in capabilities
     ]
     missed = sum(not count for count in met.values())

@@ -6,7 +6,23 @@ import builtins
 from typing import TYPE_CHECKING, Any
 
 from kvaudit.printable import one_line, printable
-from kvaudit.protocol import Allocate, Append, Mutation, Observed, Outcome, Raised, Refused, Returned, State, is_hang
+from kvaudit.protocol import (
+    Allocate,
+    AnyMutation,
+    Append,
+    Cancel,
+    Free,
+    Mutation,
+    Observed,
+    Outcome,
+    Pool,
+    Raised,
+    Refused,
+    Returned,
+    State,
+    Submit,
+    is_hang,
+)
 from kvspec.identity import Identity
 from kvspec.ledger import Ledger
 from kvspec.operations import available, blocks_for, full_chain, run_of_hits
@@ -15,13 +31,26 @@ if TYPE_CHECKING:
     from kvaudit.oracle import Judgement
 
 
-def call(operation: Mutation) -> str:
+def call(operation: AnyMutation) -> str:
     """The operation as a call."""
     if isinstance(operation, Allocate):
         return f"allocate({operation.seq!r}, {list(operation.tokens)})"
     if isinstance(operation, Append):
         return f"append_slot({operation.seq!r}, {operation.token})"
-    return f"free({operation.seq!r})"
+    if isinstance(operation, Free):
+        return f"free({operation.seq!r})"
+    if isinstance(operation, Submit):
+        return f"submit({operation.seq!r}, {list(operation.tokens)}, {operation.max_new_tokens})"
+    if isinstance(operation, Cancel):
+        return f"cancel({operation.seq!r})"
+    return f"step({operation.token}{f', cancel={list(operation.cancel)}' if operation.cancel else ''})"
+
+
+def pool(of: Pool) -> str:
+    """The pool, its cache, and the settings that are not left at their defaults."""
+    size = f"{count(of.num_blocks, 'block')} of {count(of.block_size, 'token')}"
+    chosen = "".join(f", {name}={value!r}" for name, value in of.configuration.items())
+    return f"{size}, prefix cache {'on' if of.enable_prefix_cache else 'off'}{chosen}"
 
 
 def expected(operation: Mutation, judgement: Judgement) -> str:

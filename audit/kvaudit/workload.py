@@ -9,12 +9,14 @@ is also met with variations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from kvaudit.goals import GOALS
 from kvaudit.limits import ANY_POOL, Limits
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvaudit.programs import of_manager, with_tokens
+from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Setting
 
 Engine = Literal["both", "hypothesis", "swarm"]
 """Who chooses among the rules."""
@@ -40,11 +42,39 @@ after the other; sums and multiples of 31; ids equal modulo the sizes of well-kn
 _NUM_BLOCKS = (1, 2, 3, 3, 4, 4, 5, 6, 6, 8, 12)
 _BLOCK_SIZES = (1, 2, 1, 2, 1, 2, 3, 4, 5)
 _CACHE = (True,) * 7 + (False,)
-_NAMES = ("a", "b", "c", "d", "e", "f", "g", "h", "s1", "s10", "s100", "S1")
-_SYMBOLS = (0, 0, 1, 2)
+NAMES = ("a", "b", "c", "d", "e", "f", "g", "h", "s1", "s10", "s100", "S1")
+SYMBOLS = (0, 0, 1, 2)
 _LONGEST_TEXT = 8
-_WITNESS_LENGTHS = (0, 0, 0, 0, 3, 5, 99, 99)
-_LAST_LEFT_OUT = 12
+WITNESS_LENGTHS = (0, 0, 0, 0, 3, 5, 99, 99)
+LAST_LEFT_OUT = 12
+
+
+class Rule(NamedTuple):
+    """Something that may be done next in an example. can: whether there is what it needs."""
+
+    play: Callable[[Any, Any], None]
+    can: Callable[[Any], bool]
+
+    @property
+    def name(self) -> str:
+        return self.play.__name__
+
+
+class Rulebook(NamedTuple):
+    """How examples are made.
+
+    example: a new one, which has `start` and `new_prompt`. always: the rules without which a pool is idle or full for
+    ever.
+    """
+
+    example: Callable[[Driver], Any]
+    rules: tuple[Rule, ...]
+    always: tuple[Rule, ...]
+
+
+def always(example: object) -> bool:
+    """Of a rule that needs nothing."""
+    return True
 
 
 class EndExample(Exception):
@@ -54,16 +84,28 @@ class EndExample(Exception):
 class Driver:
     """What the rules drive: one object for many examples, told of each example's begin, steps and end.
 
-    limits: the pools that it can be given.
+    limits: the pools that it can be given. rulebook: how examples are made. settings: of a scheduler, the values that
+    each can have.
     """
 
     limits: Limits = ANY_POOL
+    rulebook: Rulebook
+    settings: Mapping[str, tuple[Setting, ...]] = MappingProxyType({})
+
+    @property
+    def live(self) -> Mapping[Any, Sequence[int]]:
+        """The tokens of each live sequence."""
+        raise NotImplementedError
+
+    def is_legal(self, operation: Any) -> bool:
+        """Whether the operation may be played now."""
+        raise NotImplementedError
 
     def begin(self, pool: Pool) -> None:
         """A fresh pool."""
         raise NotImplementedError
 
-    def apply(self, operation: Mutation) -> bool:
+    def apply(self, operation: Any) -> bool:
         """Play a legal operation; True if it was refused. May raise EndExample, or anything else to end it all."""
         raise NotImplementedError
 
@@ -102,7 +144,7 @@ class Workload:
         """A fresh pool; and a part of a witness, its symbols on other token ids, one operation left out."""
         most = self._driver.limits.most_token
         self._alphabet = choices.one_of([row for row in ALPHABETS if max(row) <= most])
-        length = choices.one_of(_WITNESS_LENGTHS)
+        length = choices.one_of(WITNESS_LENGTHS)
         if not length:
             drawn = Pool(choices.one_of(_NUM_BLOCKS), choices.one_of(_BLOCK_SIZES), choices.one_of(_CACHE))
             self._pool = self._driver.limits.nearest(drawn)
@@ -110,13 +152,14 @@ class Workload:
             return
         witness = choices.one_of(GOALS).witness
         pool, program = self._driver.limits.scaled(witness.pool, witness.program[:length])
-        left_out = choices.number(_LAST_LEFT_OUT)
+        renamed = tuple(with_tokens(operation, self._alphabet.__getitem__) for operation in program)
+        left_out = choices.number(LAST_LEFT_OUT)
         self._pool = pool
         self._driver.begin(pool)
-        for index, operation in enumerate(program):
+        for index, operation in enumerate(of_manager(renamed)):
             is_legal = (operation.seq in self.live) != isinstance(operation, Allocate)
             if index != left_out and is_legal:
-                self._play(_with_symbols(operation, self._alphabet))
+                self._play(operation)
 
     # --- rules ---------------------------------------------------------------------------------------------
     # Prompts are made and grown on their own; an allocate takes any of them, so the same one comes often.
@@ -132,13 +175,13 @@ class Workload:
         self.prompts.append(self.live[self._one_live(choices)] + self._text(choices))
 
     def allocate(self, choices: Choices) -> None:
-        name, prompt = choices.one_of(_NAMES), choices.one_of(self.prompts)
+        name, prompt = choices.one_of(NAMES), choices.one_of(self.prompts)
         if name not in self.live:
             self._play(Allocate(name, prompt[: self._pool.num_blocks * self._pool.block_size + 1]))
 
     def append(self, choices: Choices) -> None:
         if self._driver.limits.appends:
-            self._play(Append(self._one_live(choices), self._alphabet[choices.one_of(_SYMBOLS)]))
+            self._play(Append(self._one_live(choices), self._alphabet[choices.one_of(SYMBOLS)]))
 
     def append_all(self, choices: Choices) -> None:
         seq = self._one_live(choices)
@@ -156,7 +199,7 @@ class Workload:
 
     def _text(self, choices: Choices) -> Tokens:
         """Some symbols as token ids, at most two blocks of them."""
-        text = choices.some_of(_SYMBOLS, _LONGEST_TEXT)[: 2 * self._pool.block_size]
+        text = choices.some_of(SYMBOLS, _LONGEST_TEXT)[: 2 * self._pool.block_size]
         return tuple([self._alphabet[symbol] for symbol in text])
 
     def _play(self, operation: Mutation) -> bool:
@@ -173,21 +216,6 @@ class Workload:
         return False
 
 
-class Rule(NamedTuple):
-    """Something that a caller may do next. can: whether there is what it needs."""
-
-    play: Callable[[Workload, Choices], None]
-    can: Callable[[Workload], bool]
-
-    @property
-    def name(self) -> str:
-        return self.play.__name__
-
-
-def _always(workload: Workload) -> bool:
-    return True
-
-
 def _has_prompts(workload: Workload) -> bool:
     return bool(workload.prompts)
 
@@ -196,20 +224,16 @@ def _has_live(workload: Workload) -> bool:
     return bool(workload.live)
 
 
+_ALLOCATE = Rule(Workload.allocate, _has_prompts)
+_FREE = Rule(Workload.free, _has_live)
+
 RULES = (
-    Rule(Workload.new_prompt, _always),
+    Rule(Workload.new_prompt, always),
     Rule(Workload.grow_prompt, _has_prompts),
     Rule(Workload.next_turn, _has_live),
-    Rule(Workload.allocate, _has_prompts),
+    _ALLOCATE,
     Rule(Workload.append, _has_live),
     Rule(Workload.append_all, _has_live),
-    Rule(Workload.free, _has_live),
+    _FREE,
 )
-
-
-def _with_symbols(operation: Mutation, alphabet: Tokens) -> Mutation:
-    if isinstance(operation, Allocate):
-        return Allocate(operation.seq, tuple(alphabet[token] for token in operation.tokens))
-    if isinstance(operation, Append):
-        return Append(operation.seq, alphabet[operation.token])
-    return operation
+RULEBOOK = Rulebook(Workload, RULES, always=(_ALLOCATE, _FREE))

@@ -6,10 +6,11 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from kvaudit import guard
-from kvaudit.execution import Scenario
 from kvaudit.goals import GOALS
 from kvaudit.guarding import ContractViolation
+from kvaudit.programs import of_manager
 from kvaudit.protocol import Allocate, Append, Free
+from kvaudit.scenario import Scenario
 from kvaudit.vectors.make import vector_of
 from kvaudit.vectors.programs import PROGRAMS
 from kvblocks import OutOfBlocks
@@ -31,7 +32,7 @@ def drive(guarded: Any, scenario: Scenario, id_of: Callable[[str], Hashable] = s
     id_of: what the caller calls a sequence.
     """
     lengths: dict[Hashable, int] = {}
-    for operation in scenario.program:
+    for operation in of_manager(scenario.program):
         seq = id_of(operation.seq)
         lists: list[list[int]] = []
         try:

@@ -20,7 +20,7 @@ from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Refused
 from kvaudit.session import Budget, BudgetSpent, Session
 from kvaudit.targets import Target, TargetSpec, profile_named
 from kvaudit.turns import turns
-from kvaudit.workload import Driver, Engine
+from kvaudit.workload import RULEBOOK, Driver, Engine
 
 
 class _Enough(BaseException):
@@ -29,6 +29,8 @@ class _Enough(BaseException):
 
 class _ChecksOff(Driver):
     """Executes the operations on the target, and gives all back at the end as the audit does."""
+
+    rulebook = RULEBOOK
 
     def __init__(self, target: Target, max_steps: int) -> None:
         self._target = target

@@ -15,6 +15,8 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from audit.auditing import audit, target_of
 from audit.picturing import outlined
+from audit.test_table import TABLE
+from kvaudit.conformance.page import page as table_page
 from kvaudit.pictures.page import page
 from mutants import MUTANTS, Mutant, identity, pool
 
@@ -177,6 +179,18 @@ def test_it_can_be_read(browser: Chrome, html: str, scheme: str, width: int, tmp
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") is (scheme == "light")
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_conformance_table_can_be_read(browser: Chrome, scheme: str, width: int, tmp_path: Path) -> None:
+    browser.get_log("browser")  # type: ignore[no-untyped-call]
+    opened(browser, table_page(TABLE), tmp_path, scheme=scheme, width=width)
+    browser.execute_script("document.querySelectorAll('details').forEach((details) => (details.open = true))")
+    assert browser.execute_script(CONTRASTS) == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
 
 
 def test_faint_text_would_be_found(browser: Chrome, html: str, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from kvaudit.check import check_trace
 from kvaudit.checked import Checked
 from kvaudit.departure import FEW_BLOCKS
 from kvaudit.errors import UsageError
-from kvaudit.execution import Scenario, play
 from kvaudit.goals import GOALS
+from kvaudit.levels import play
 from kvaudit.outcomes import as_text
 from kvaudit.pictures.grid import grid_of_departure
 from kvaudit.pictures.terminal import drawn
@@ -25,8 +25,8 @@ from kvaudit.profiles import PROFILES, SEED, STRICT, VLLM
 from kvaudit.protocol import Allocate, Append, Free, Pool, Program
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
 from kvaudit.saved_ledger import saved_ledger
+from kvaudit.scenario import Scenario
 from kvaudit.trace import FORMAT, Answer, TraceHeader, TraceLine, TraceReader, write_trace
-from kvaudit.transcript import transcript
 from kvblocks import BlockManager
 from second.manager import LifoManager, SecondManager
 
@@ -43,7 +43,7 @@ def recorded(pool: Pool, program: Program, cls: type = BlockManager) -> list[Tra
     """What a manager answers."""
     execution = play(target_of(cls, black_box=True), Scenario(pool, program), SEED)
     assert not execution.breaches
-    return [msgspec.structs.replace(line, expected=None) for line in transcript(execution)]
+    return [msgspec.structs.replace(line, expected=None) for line in execution.transcript()]
 
 
 def without(lines: list[TraceLine], *fields: str) -> list[TraceLine]:
@@ -119,7 +119,7 @@ def test_the_pool_around_the_line_is_pictured(served: list[TraceLine], tmp_path:
     grid = grid_of_departure(departure)
     assert [column.label for column in grid.columns] == [str(number), f"{number + 1} due", f"{number + 1} came"]
     assert {wrong_block, came.table[0]} <= set(grid.blocks) and len(grid.blocks) <= FEW_BLOCKS
-    seq = served[number].operation.seq
+    seq = served[number].mutation.seq
     due, after = (column.cells for column in grid.columns[1:])
     assert [seq in cell.owners for cell in due if cell.block in (wrong_block, came.table[0])].count(True) == 1
     assert [cell.block for cell in after if seq in cell.owners and cell.violated] == [wrong_block]
@@ -141,7 +141,7 @@ def test_in_mid_life_it_goes_on_as_if_from_the_start(tmp_path: Path) -> None:
     for goal in GOALS:
         pool, program = goal.witness.pool, goal.witness.program
         execution = play(target_of(BlockManager, black_box=True), goal.witness, STRICT)
-        lines = transcript(execution)
+        lines = execution.transcript()
         for at in range(len(program)):
             header = TraceHeader(FORMAT, pool, "", "strict", ledger=saved_ledger(execution.played[at].judgement.before))
             rest = [msgspec.structs.replace(line, step=line.step - at) for line in lines[at:]]

@@ -11,11 +11,11 @@ import pytest
 
 from audit.auditing import target_of
 from kvaudit.check import check_trace
-from kvaudit.execution import Scenario, play
+from kvaudit.levels import play
 from kvaudit.profiles import SEED
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvaudit.scenario import Scenario
 from kvaudit.trace import FORMAT, TraceHeader, TraceReader, write_trace
-from kvaudit.transcript import transcript
 from kvblocks import BlockManager, OutOfBlocks
 from spec.walks import walk
 
@@ -77,7 +77,7 @@ def test_they_agree(kind: str, tmp_path: Path) -> None:
         target = target_of(cls, black_box=True)
         target.capabilities -= {"block_table", "slot", "can_allocate"}  # a trace has no reads
         execution = play(target, scenario, SEED)
-        write_trace(tmp_path / "t", TraceHeader(FORMAT, scenario.pool, "", "seed"), transcript(execution))
+        write_trace(tmp_path / "t", TraceHeader(FORMAT, scenario.pool, "", "seed"), execution.transcript())
         with TraceReader(tmp_path / "t") as reader:
             departure = check_trace(reader, SEED, lambda operations, done: None).departure
         names: Any = {breach.obligation for breach in execution.breaches}

@@ -14,16 +14,18 @@ from rich.console import Console
 from audit.auditing import row, target_of
 from kvaudit.errors import UsageError
 from kvaudit.excuses import Excuse
-from kvaudit.execution import Scenario, play
 from kvaudit.explore.exploration import explore
 from kvaudit.explore.job import Job
 from kvaudit.explore.job import Options as SearchOptions
+from kvaudit.levels import play
 from kvaudit.outcomes import outcome_of
 from kvaudit.profiles import SEED, Profile, brought
+from kvaudit.programs import of_manager
 from kvaudit.protocol import Allocate, Free, Pool
 from kvaudit.replay import replay
 from kvaudit.report import BY_DESIGN, CONFORMS, HOLDS, INCONCLUSIVE, NOT_REACHED, VIOLATED, VIOLATION, Report
 from kvaudit.runner import Audit, Options
+from kvaudit.scenario import Scenario
 from kvaudit.session import Tally
 from kvaudit.targets import TargetSpec
 from kvaudit.trace import FORMAT, TraceHeader, lines_of
@@ -72,7 +74,7 @@ def test_a_step_that_breaks_more_is_not_excused() -> None:
     [breach, *more] = play(target_of(pool.KeepsMappingOnEviction), scenario, SEED).breaches
     assert more
     excuse = Excuse("O6", "allocate", ".*(mapped|evicted).*", "it is so", "cache.py:7")
-    assert excuse.covers(scenario.program[-1], breach._replace(obligation="O6"))
+    assert excuse.covers(of_manager(scenario.program)[-1], breach._replace(obligation="O6"))
     assert play(target_of(pool.KeepsMappingOnEviction), scenario, profile(excuse)).breaches
 
 

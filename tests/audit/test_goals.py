@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from audit.auditing import audit, target_of
-from kvaudit.execution import Execution
-from kvaudit.goals import GOALS, Goal, goals_of
+from kvaudit.goals import GOALS, Goal
+from kvaudit.levels import goals_of, level_of
+from kvaudit.manager_execution import ManagerExecution
 from kvaudit.profiles import PROFILES, STRICT, Profile
+from kvaudit.programs import of_manager
 from kvaudit.protocol import Allocate, Append
 from kvaudit.report import INCONCLUSIVE, NOT_REACHED
 from kvaudit.targets import TargetSpec
@@ -21,8 +23,11 @@ each_goal = pytest.mark.parametrize("goal", GOALS, ids=lambda goal: goal.id)
 
 def reached(goal: Goal, profile: Profile = STRICT) -> Iterator[set[str]]:
     """What each operation of the witness reaches on kvblocks; all of them are legal."""
-    execution, tracker = Execution(TargetSpec("kvblocks").start(), goal.witness.pool, profile), Tracker()
-    for operation in goal.witness.program:
+    execution, tracker = (
+        ManagerExecution(TargetSpec("kvblocks").start(), goal.witness.pool, profile),
+        Tracker(goal.witness.pool),
+    )
+    for operation in of_manager(goal.witness.program):
         assert execution.is_legal(operation)
         assert not execution.apply(operation).breaches
         yield tracker.reached(execution.played[-1])
@@ -59,7 +64,7 @@ def test_every_verdict_on_an_obligation_rests_on_some_goal() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
 def test_a_profile_leaves_out_only_what_cannot_happen_under_it(profile: Profile) -> None:
-    left_out = {goal.id for goal in GOALS} - {goal.id for goal in goals_of(profile)}
+    left_out = {goal.id for goal in level_of(profile).goals} - {goal.id for goal in goals_of(profile)}
     assert left_out == set(profile.beyond)
 
 

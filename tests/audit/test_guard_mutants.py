@@ -9,8 +9,8 @@ import pytest
 
 from audit.auditing import target_of
 from audit.guarding import KNOWN, NEVER, violation
-from kvaudit.execution import play
 from kvaudit.guarding import ContractViolation, wrapper
+from kvaudit.levels import play
 from kvaudit.profiles import SEED
 from kvblocks import BlockManager
 from mutants import MUTANTS, Mutant

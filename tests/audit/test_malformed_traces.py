@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from audit.auditing import kvaudit, target_of
 from kvaudit.check import Checker, check_trace
 from kvaudit.errors import UsageError
-from kvaudit.execution import Scenario, play
+from kvaudit.levels import play
 from kvaudit.profiles import PROFILES, STRICT
 from kvaudit.protocol import Allocate, Append, Free, Pool
 from kvaudit.report import CONFORMS
 from kvaudit.saved_ledger import saved_ledger
+from kvaudit.scenario import Scenario
 from kvaudit.trace import FORMAT, TraceHeader, TraceReader, read_lines, write_trace
-from kvaudit.transcript import transcript
 from kvblocks import BlockManager
 
 PROGRAM = (Allocate("a", (7, 2**32 - 1, 5)), Append("a", 6), Allocate("b", (1, 2, 3, 4, 5)), Free("a"))
@@ -32,7 +32,7 @@ Edit = Callable[[list[bytes]], bytes]
 def _good() -> tuple[bytes, bytes]:
     """A whole trace, and its second half from the ledger in between."""
     execution = play(target_of(BlockManager), Scenario(Pool(3, 2), PROGRAM), STRICT)
-    lines = transcript(execution)
+    lines = execution.transcript()
     between = saved_ledger(execution.played[2].judgement.before)
     rest = [msgspec.structs.replace(line, step=line.step - 2) for line in lines[2:]]
     with tempfile.TemporaryDirectory() as folder:

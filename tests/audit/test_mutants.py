@@ -16,7 +16,7 @@ import pytest
 from audit.auditing import audit, audited, row, target_of
 from audit.picturing import check_picture
 from kvaudit.breach import gravest
-from kvaudit.execution import play
+from kvaudit.levels import play
 from kvaudit.profiles import SEED
 from kvaudit.report import HOLDS, TRUSTING, VIOLATED, VIOLATION
 from kvaudit.targets import TargetSpec

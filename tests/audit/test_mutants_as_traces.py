@@ -14,12 +14,13 @@ from audit.auditing import target_of
 from kvaudit.anonymise import Names
 from kvaudit.check import check_trace
 from kvaudit.checked import Checked
-from kvaudit.execution import Scenario, play
 from kvaudit.goals import GOALS
+from kvaudit.levels import play
 from kvaudit.minimise import Small, minimise
 from kvaudit.profiles import SEED
 from kvaudit.replay import replay
 from kvaudit.report import CONFORMS, VIOLATION
+from kvaudit.scenario import Scenario
 from kvaudit.trace import FORMAT, TraceHeader, TraceLine, TraceReader, write_trace
 from kvaudit.vectors.make import vector_of
 from kvaudit.vectors.programs import PROGRAMS

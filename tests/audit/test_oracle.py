@@ -10,7 +10,7 @@ from audit.auditing import target_of
 from kvaudit import words
 from kvaudit.caller import Caller
 from kvaudit.choices import block_list
-from kvaudit.execution import Scenario, play
+from kvaudit.levels import play
 from kvaudit.observation import Keys, agrees, as_ledger
 from kvaudit.oracle import Judgement, Oracle
 from kvaudit.profiles import SEED, STRICT, VLLM, VLLM_ONE_QUEUE, Profile
@@ -31,6 +31,7 @@ from kvaudit.protocol import (
     Slot,
     State,
 )
+from kvaudit.scenario import Scenario
 from kvspec import operations
 from kvspec.identity import identity
 from kvspec.ledger import Change, empty_ledger

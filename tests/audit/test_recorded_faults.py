@@ -14,12 +14,12 @@ import pytest
 from audit.auditing import target_of
 from kvaudit.check import check_trace
 from kvaudit.checked import Checked
-from kvaudit.execution import Scenario, play
+from kvaudit.levels import play
 from kvaudit.profiles import SEED
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
+from kvaudit.scenario import Scenario
 from kvaudit.trace import FORMAT, Answer, TraceHeader, TraceLine, TraceReader, write_trace
-from kvaudit.transcript import transcript
 from kvblocks import BlockManager
 
 Line = tuple[Mutation, Answer]
@@ -175,7 +175,7 @@ def test_the_twin_is_what_a_right_manager_answers(name: str) -> None:
     lines = [*fault.before, fault.right]
     execution = play(target_of(BlockManager), Scenario(fault.pool, tuple(op for op, _ in lines)), SEED)
     assert not execution.breaches
-    for line, (_, came) in zip(transcript(execution), lines, strict=True):
+    for line, (_, came) in zip(execution.transcript(), lines, strict=True):
         assert line.came is not None and msgspec.structs.replace(line.came, error="") == came
 
 

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from audit.auditing import MINIATURES, audit, audited, kvaudit, row, target_of
-from kvaudit.execution import Scenario
 from kvaudit.machine import STEPS_PER_EXAMPLE
 from kvaudit.protocol import Allocate, Free, Pool
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATED, VIOLATION, Begun, Ended, Event, Finding, Found, Report
+from kvaudit.scenario import Scenario
 from kvaudit.targets import TargetSpec
 from kvaudit.trace import FORMAT, TraceHeader, lines_of, write_trace
 from kvspec.obligations import OBLIGATIONS

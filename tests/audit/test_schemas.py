@@ -16,6 +16,11 @@ from kvaudit.errors import UsageError
 from kvaudit.schemas import NAMES, schema
 from kvaudit.trace import TraceLine
 
+NO_NUMBERS = {
+    *("pool", "rows", "pools", "evidence", "cells", "entries", "found"),
+    *("operation", "recorded", "exchanges", "origin"),
+}
+
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
@@ -26,14 +31,20 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     sizes = ("--blocks", "1", "--block-size", "1", "--failures", "kept2")
     kvaudit("explore", target, *sizes, "--json", "exploration.json", cwd=folder)
     kvaudit("matrix", "report.json", "--json", "matrix.json", cwd=folder)
+    kvaudit("table", "report.json", "--json", "conformance.json", cwd=folder)
+    kvaudit("diff", target, target, "--max-steps", "20", "--json", "diff.json", cwd=folder)
     kvaudit("smoke", target, "--json", "smoke.json", cwd=folder)
     [trace] = folder.glob("kept/*/trace.jsonl")
     kvaudit("check", str(trace), "--json", "check.json", cwd=folder)
     (folder / "config.json").write_text(json.dumps(LLAMA_8B))
     kvaudit("size", ".", "--memory", "80GiB", "--weights", "16GB", "--json", "size.json", cwd=folder)
+    (folder / "t.jsonl").write_text('{"tokens": [1]}')
+    kvaudit("simulate", "t.jsonl", "--blocks", "1", "--json", "simulation.json", cwd=folder)
     one = {
         name: [json.loads((folder / f"{name}.json").read_text())]
-        for name in ("report", "exploration", "matrix", "smoke", "check", "size")
+        for name in (
+            *("report", "exploration", "matrix", "conformance", "diff", "smoke", "check", "size", "simulation"),
+        )
     }
     evidence = [{**one["matrix"][0]["evidence"][0], "format": "kvaudit-evidence/1"}]
     return {
@@ -51,7 +62,7 @@ def test_what_is_written_meets_the_schema(name: str, written: dict[str, list[Any
     for value in written[name]:
         validator.validate(value)
         for field in value:
-            if field in ("pool", "rows", "pools", "evidence", "cells", "operation", "recorded", "exchanges", "origin"):
+            if field in NO_NUMBERS:
                 assert not validator.is_valid({**value, field: 7})
     assert not validator.is_valid([])
 

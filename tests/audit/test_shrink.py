@@ -6,9 +6,10 @@ import pytest
 
 from audit.auditing import target_of
 from kvaudit.breach import gravest
-from kvaudit.execution import Scenario, play
+from kvaudit.levels import play
 from kvaudit.profiles import SEED
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvaudit.scenario import Scenario
 from kvaudit.shrink import shrink
 from mutants import MUTANTS, Mutant
 

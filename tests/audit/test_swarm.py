@@ -7,19 +7,17 @@ from collections import Counter
 
 import pytest
 
-import kvaudit.machine
-import kvaudit.swarm
 from audit.auditing import audit, target_of
 from kvaudit.breach import Breach
-from kvaudit.execution import Execution
 from kvaudit.goals import GOALS
 from kvaudit.machine import run_batch
+from kvaudit.manager_execution import ManagerExecution
 from kvaudit.profiles import SEED
 from kvaudit.protocol import Mutation, Pool
 from kvaudit.report import CONFORMS, VIOLATION
 from kvaudit.swarm import run_swarm
 from kvaudit.targets import Target
-from kvaudit.workload import RULES, Choices, Driver, Rule, Workload
+from kvaudit.workload import RULEBOOK, RULES, Choices, Driver, Rule, Workload
 from kvblocks import BlockManager
 from mutants import MUTANTS, Mutant
 from second.manager import SecondManager
@@ -34,6 +32,8 @@ class Breached(Exception):
 class Recorder(Driver):
     """Plays on a target up to its first breach, and keeps what it played."""
 
+    rulebook = RULEBOOK
+
     def __init__(self, target: Target) -> None:
         self.target = target
         self.programs: list[tuple[Pool, list[Mutation]]] = []
@@ -41,7 +41,7 @@ class Recorder(Driver):
         self.steps = 0
 
     def begin(self, pool: Pool) -> None:
-        self.execution = Execution(self.target, pool, SEED)
+        self.execution = ManagerExecution(self.target, pool, SEED)
         self.programs.append((pool, []))
 
     def apply(self, operation: Mutation) -> bool:
@@ -87,8 +87,8 @@ def test_the_same_seed_gives_the_same_programs() -> None:
 
 def test_both_drivers_play_every_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     played: Counter[str] = Counter()
-    for module in (kvaudit.machine, kvaudit.swarm):
-        monkeypatch.setattr(module, "RULES", tuple(counted(rule, played) for rule in RULES))
+    counting = RULEBOOK._replace(rules=tuple(counted(rule, played) for rule in RULES))
+    monkeypatch.setattr(Nothing, "rulebook", counting)
     run_batch(Nothing(), seed=0)
     assert set(played) == {rule.name for rule in RULES}
     played.clear()
@@ -98,6 +98,8 @@ def test_both_drivers_play_every_rule(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class Nothing(Driver):
     """Refuses every third operation."""
+
+    rulebook = RULEBOOK
 
     def __init__(self) -> None:
         self.steps = 0

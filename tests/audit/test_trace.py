@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.auditing import MINIATURES, kvaudit
-from kvaudit.execution import Scenario
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvaudit.scenario import Scenario
 from kvaudit.trace import FORMAT, TraceHeader, lines_of, read_trace, write_trace
 
 POOL = Pool(3, 2)

@@ -18,12 +18,12 @@ from audit.auditing import kvaudit, target_of
 from audit.test_malformed_traces import MIDLIFE
 from kvaudit.anonymise import Names
 from kvaudit.errors import UsageError
-from kvaudit.execution import Scenario, play
+from kvaudit.levels import play
 from kvaudit.minimise import minimise
 from kvaudit.profiles import SEED
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvaudit.scenario import Scenario
 from kvaudit.trace import FORMAT, Answer, TraceHeader, TraceLine, lines_of, read_lines, write_trace
-from kvaudit.transcript import transcript
 from kvblocks import BlockManager
 from mutants import pool
 
@@ -160,7 +160,7 @@ def tokens_of(operation: Mutation) -> tuple[int, ...]:
 @given(st.lists(_operations))
 def test_names_are_injective_and_say_nothing_else(program: list[Mutation]) -> None:
     names = Names()
-    renamed = [names.line(line).operation for line in lines_of(Scenario(POOL, tuple(program)))]
+    renamed = [names.line(line).mutation for line in lines_of(Scenario(POOL, tuple(program)))]
     for before, after in (
         ([op.seq for op in program], [op.seq for op in renamed]),
         ([t for op in program for t in tokens_of(op)], [t for op in renamed for t in tokens_of(op)]),
@@ -278,7 +278,7 @@ def test_what_a_free_returns_is_nobodys_business() -> None:
             super().free(seq_id)
             return "done"
 
-    lines = transcript(play(target_of(Talks), Scenario(POOL, LONG), SEED))
+    lines = play(target_of(Talks), Scenario(POOL, LONG), SEED).transcript()
     assert not any(line.differs for line in lines)
 
 

@@ -16,22 +16,35 @@ import pytest
 
 from kvaudit.engines.fetch import cached, packages
 from kvaudit.profiles import PROFILES
+from kvaudit.protocol import MANAGER, LevelName
 from kvaudit.report import Finding, Report
 from kvaudit.runner import Audit, Options
 from kvaudit.targets import TargetSpec
 
+
+def has_torch() -> bool:
+    """Installed, or brought by a fetch."""
+    return importlib.util.find_spec("torch") is not None or (packages() / "torch").is_dir()
+
+
 needs_torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None and not (packages() / "torch").is_dir(),
+    not has_torch(),
     reason="torch is neither installed nor fetched; run: kvaudit fetch sglang==0.5.23",
 )
 
 
 @functools.cache
-def audited(text: str, source: str | None = None, black_box: bool = False, settings: tuple[str, ...] = ()) -> Report:
+def audited(
+    text: str,
+    source: str | None = None,
+    black_box: bool = False,
+    settings: tuple[str, ...] = (),
+    level: LevelName = MANAGER,
+) -> Report:
     """A short audit of an engine: all witnesses, then generated programs."""
     if source is None:
-        fetched(text)
-    spec = TargetSpec(text, source, black_box=black_box, settings=settings)
+        fetched(text, level)
+    spec = TargetSpec(text, source, black_box=black_box, settings=settings, level=level)
     target = spec.start()
     try:
         return Audit(target, spec, PROFILES[target.profile], Options(max_steps=1_000), lambda event: None).run()
@@ -39,9 +52,9 @@ def audited(text: str, source: str | None = None, black_box: bool = False, setti
         target.close()
 
 
-def fetched(text: str) -> Path:
+def fetched(text: str, level: LevelName = MANAGER) -> Path:
     """The folder of an engine in the cache."""
-    folder = cached(*text.split("=="))
+    folder = cached(*text.split("=="), level=level)
     if folder is None:
         pytest.skip(f"not in the cache; run: kvaudit fetch {text}")
     return folder
@@ -59,9 +72,9 @@ def checkout(variable: str, revision: str, folder: Path) -> str:
     return str(folder / revision)
 
 
-def changed(text: str, folder: Path, file: str, old: str, new: str) -> str:
+def changed(text: str, folder: Path, file: str, old: str, new: str, level: LevelName = MANAGER) -> str:
     """A copy of a fetched engine with one bug planted."""
-    shutil.copytree(fetched(text), folder, dirs_exist_ok=True)
+    shutil.copytree(fetched(text, level), folder, dirs_exist_ok=True)
     source = (folder / file).read_text()
     assert source.count(old) == 1
     (folder / file).write_text(source.replace(old, new))

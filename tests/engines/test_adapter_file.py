@@ -44,6 +44,14 @@ def test_it_conforms(folder: Path) -> None:
     assert len(ADAPTER.splitlines()) < 150
 
 
+def test_an_engine_that_has_blocks_of_one_token_only(folder: Path) -> None:
+    beyond = """beyond={"partial block": "blocks have one token", "equal prompts": "blocks have one token", """
+    ones = changed(ADAPTER, "limits=Limits(", "limits=Limits(most_block_size=1, ")
+    write(folder, ENGINE, changed(ones, "beyond={", beyond))
+    said = kvaudit(*RUN, cwd=folder)
+    assert said.code == 0, said.out
+
+
 def test_a_bug_in_the_engine_is_found_and_replayed(folder: Path) -> None:
     stale = changed(ENGINE, "                del self.page_of[key]\n", "                pass\n")
     write(folder, stale, ADAPTER)
@@ -78,6 +86,9 @@ def test_a_check_that_the_adapter_leaves_out_is_found(folder: Path) -> None:
         ("pool.share(hits)", "pool.hold(hits)", "adapter and acme do not fit"),
         ('take_from="one queue"', 'take_from="a queue"', "brings a profile of its own: it makes no sense"),
         ('    "acme",\n    "free', '    "vllm",\n    "free', "a profile 'vllm', and there is another of that name"),
+        ('beyond={"cache off"', 'beyond={"cache of"', "leaves out cache of: there is no such reach goal"),
+        ("limits=Limits(", "limits=type('Mine', (Limits,), {})(", "is to be a Profile with Limits, and no subclass"),
+        ("def load(root)", "def loads(root)", "acme.py is no adapter: it is to define RECIPE and load(root)"),
         ("import Limits\n", "import Limits, Nothing\n", "acme.py could not be imported"),
     ],
 )
@@ -90,7 +101,7 @@ def test_what_does_not_fit_is_told(folder: Path, old: str, new: str, told: str) 
 
 def test_what_is_no_folder_of_the_engine_is_told(folder: Path) -> None:
     said = kvaudit("run", "acme.py", "--source", "acme.py", cwd=folder)
-    assert said.code == 2 and "holds no folder acme/" in said.err
+    assert said.code == 2 and "there is no folder acme.py" in said.err
     said = kvaudit("run", "acme.py", "--source", "src", "--set", "policy=lru", cwd=folder)
     assert said.code == 2 and "it has no setting 'policy'" in said.err
     said = kvaudit("run", "acme.py", cwd=folder)

@@ -74,17 +74,53 @@ def test_a_row_of_sglang_that_is_not_rewritten_is_found(tree: str, file: str, tm
 _REWRITE = "self.req_to_token_pool.write("
 
 
+TRANSFORMERS = "transformers/generation/continuous_batching"
+ALLOCATOR = f"{TRANSFORMERS}/cache_allocators/cache_allocator.py"
+FORKS = ("forks=on",)
+
+
 @needs_torch
-def test_transformers_is_clean() -> None:
-    assert is_clean(audited("transformers==5.24.0"))
+@pytest.mark.parametrize("settings", [(), FORKS])
+def test_transformers_is_clean(settings: tuple[str, ...]) -> None:
+    assert is_clean(audited("transformers==5.24.0", settings=settings))
 
 
 @needs_torch
 def test_a_duplicate_that_transformers_does_not_give_back_is_found(tmp_path: Path) -> None:
-    file = "transformers/generation/continuous_batching/cache_allocators/cache_allocator.py"
     gives_back, leaks = "if self.ledger.release(block_id):", "if self.ledger.release(block_id) and False:"
-    source = changed("transformers==5.24.0", tmp_path, file, gives_back, leaks)
+    source = changed("transformers==5.24.0", tmp_path, ALLOCATOR, gives_back, leaks)
     assert len(smallest(audited("transformers", source), "I8")) <= 8
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("old", "new", "obligation"),
+    [
+        ("for block_id in shared_blocks:\n            self.ledger.acquire(block_id)\n        fresh", "fresh", "I4"),
+        ("num_shared = self.count", "num_shared = (past_length > 0) + self.count", "K2"),
+        ("return blocks_to_copy, fresh_blocks", "return fresh_blocks, blocks_to_copy", "O2"),
+    ],
+    ids=["shared and not counted", "partial block shared", "copied the wrong way"],
+)
+def test_a_fork_of_transformers_that_is_wrong_is_found(old: str, new: str, obligation: str, tmp_path: Path) -> None:
+    source = changed("transformers==5.24.0", tmp_path, ALLOCATOR, old, new)
+    assert len(smallest(audited("transformers", source, settings=FORKS), obligation)) <= 8
+
+
+@needs_torch
+def test_the_last_block_of_a_cached_prompt_that_older_transformers_compute_again_is_found() -> None:
+    report = audited("transformers==5.5.0")
+    assert len(smallest(report, "K2")) <= 8
+    assert len(smallest(report, "I5")) <= 8
+
+
+@needs_torch
+def test_older_transformers_are_clean_once_a_token_is_left_to_compute(tmp_path: Path) -> None:
+    """As 5.24.0 has it. A fork for which there is no room raises, as a comment at its call says."""
+    whole, mended = "range(len(prompt_ids) // self.block_size)", "range((len(prompt_ids) - 1) // self.block_size)"
+    source = changed("transformers==5.5.0", tmp_path, f"{TRANSFORMERS}/cache.py", whole, mended)
+    assert is_clean(audited("transformers", source))
+    assert violated(audited("transformers", source, settings=FORKS)) == {"O2"}
 
 
 MINI_SGLANG = "KVAUDIT_MINI_SGLANG"

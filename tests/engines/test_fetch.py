@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import hashlib
 import io
@@ -18,44 +17,19 @@ from pathlib import Path
 import pytest
 
 import kvaudit
+from engines.wheels import KEPT, make_wheel, offline
 from kvaudit.engines import fetch as module
 from kvaudit.engines import pip
 from kvaudit.engines.fetch import cached, fetch
 from kvaudit.engines.pip import FetchError
-
-KEPT = {"vllm/envs.py": b"A = 1\n", "vllm/v1/core/block_pool.py": b"B = 2\n", "vllm/v1/request.py": b"C = 3\n"}
-LEFT = {"vllm/__init__.py": b"raise RuntimeError\n", "vllm/v1/core/sched/scheduler.py": b"\n", "vllm/_C.abi3.so": b"\0"}
-
-
-def make_wheel(folder: Path, version: str, tag: str = "py3-none-any", spoil: str = "") -> Path:
-    """Write a tiny vllm wheel; `spoil` names a file whose content is not what the wheel's list says."""
-    info = f"vllm-{version}.dist-info"
-    files = KEPT | LEFT
-    files[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n".encode()
-    files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
-    record = ""
-    for path, data in files.items():
-        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-        record += f"{path},sha256={digest},{len(data)}\n"
-    wheel = folder / f"vllm-{version}-{tag}.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for path, data in files.items():
-            archive.writestr(path, b"other" if path == spoil else data)
-        archive.writestr(f"{info}/RECORD", record + f"{info}/RECORD,,\n")
-    return wheel
+from kvaudit.errors import UsageError
+from kvaudit.protocol import SCHEDULER
+from kvaudit.targets import TargetSpec
 
 
 @pytest.fixture
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "wheels"
-    folder.mkdir()
-    for name in [name for name in os.environ if name.startswith("PIP_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setenv("KVAUDIT_CACHE", str(tmp_path / "cache"))
-    return folder
+    return offline(tmp_path, monkeypatch)
 
 
 def engines(tmp_path: Path) -> Path:
@@ -100,6 +74,22 @@ def test_what_another_adapter_has_fetched_is_fetched_again(wheels: Path, monkeyp
     monkeypatch.setitem(module.RECIPES, "vllm", recipe)
     assert cached("vllm", "7.0.1") is None
     assert (fetch("vllm", "7.0.1") / "vllm/__init__.py").is_file()
+
+
+def test_what_was_fetched_for_block_managers_alone_still_serves_them(
+    wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(wheels, "9.9.9")
+    with monkeypatch.context() as before:
+        before.setattr(module, "SCHEDULER_FILES", {})
+        root = fetch("vllm", "9.9.9")
+        assert not (root / "vllm/v1/core/sched").exists()
+    assert cached("vllm", "9.9.9") == root
+    assert cached("vllm", "9.9.9", level=SCHEDULER) is None
+    with pytest.raises(UsageError, match=r"vllm==9.9.9 at scheduler level has not been fetched: kvaudit fetch"):
+        TargetSpec("vllm==9.9.9", level=SCHEDULER).start()
+    assert fetch("vllm", "9.9.9") == cached("vllm", "9.9.9", level=SCHEDULER) == root
+    assert (root / "vllm/v1/core/sched/scheduler.py").is_file()
 
 
 def test_what_an_engine_needs_for_real_is_brought_once(

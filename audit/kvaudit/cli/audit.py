@@ -17,6 +17,7 @@ from kvaudit.cli.options import (
     Isolate,
     Json,
     JUnit,
+    Level,
     MaxTime,
     Misuse,
     Profile,
@@ -30,6 +31,7 @@ from kvaudit.cli.options import (
     Timeout,
 )
 from kvaudit.errors import UsageError
+from kvaudit.protocol import SCHEDULER
 from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
 from kvaudit.workload import Engine
 
@@ -90,12 +92,13 @@ def run(
     isolate: Isolate = False,
     black_box: BlackBox = False,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
+    level: Level = None,
 ) -> None:
-    """Audit a block manager against the specification."""
+    """Audit a block manager, or a scheduler, against the specification."""
     from kvaudit.runner import DEFAULT_MAX_STEPS, Audit, Options
     from kvaudit.terminal import Terminal
 
-    spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout, tuple(settings))
+    spec = TargetSpec(target, source, tuple(refusal), isolate, black_box, timeout, tuple(settings), level)
     if processes is not None and cluster is not None:
         raise UsageError("-j is for processes of this machine, --cluster for others: give one of them")
     if max_steps is None and max_time is None:
@@ -163,12 +166,12 @@ def explore(
         started(spec, profile, stderr=file.is_stdout) as (manager, rules, console),
         Terminal(console) as terminal,
     ):
+        if manager.level == SCHEDULER:
+            raise UsageError(f"{target} is a scheduler, and there is no search of schedulers: kvaudit run audits it")
         job = Job(manager, spec, rules, options, terminal.tick)
         possible = [pool for pool in pools(blocks, block_size, smaller=smaller) if rules.limits.allow(pool)]
         if not possible:
-            raise UsageError(
-                f"{target} makes blocks of {rules.limits.least_block_size} tokens at least: see --block-size"
-            )
+            raise UsageError(f"{target} makes blocks of {rules.limits.sizes} tokens: see --block-size")
         terminal.begin(job, manager.version)
         explored = explore_pools(job, possible, terminal.pool, terminal.finding)
         terminal.end(explored)

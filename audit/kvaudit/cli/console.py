@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from kvaudit.errors import UsageError
+from kvaudit.levels import rules_for
 from kvaudit.printable import plain
 from kvaudit.profiles import Profile
 from kvaudit.targets import Target, TargetSpec, profile_named
@@ -138,9 +139,22 @@ def started(
     with _muffled() as console:
         target = spec.start()
         try:
-            yield target, profile_named(profile or target.profile), Console(stderr=True) if stderr else console
+            yield target, rules_for(target, profile), Console(stderr=True) if stderr else console
         finally:
             target.close()
+
+
+@contextlib.contextmanager
+def started_both(
+    first: TargetSpec, second: TargetSpec, *, stderr: bool = False
+) -> Iterator[tuple[Target, Target, Console]]:
+    """As `started`, two targets at a time."""
+    with _muffled() as console, contextlib.ExitStack() as stack:
+        targets = []
+        for spec in (first, second):
+            targets.append(spec.start())
+            stack.callback(targets[-1].close)
+        yield targets[0], targets[1], Console(stderr=True) if stderr else console
 
 
 @contextlib.contextmanager

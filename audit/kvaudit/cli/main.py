@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from kvaudit import __version__
-from kvaudit.cli import audit, reference, size, smoke, traces
+from kvaudit.cli import audit, diff, reference, simulate, size, smoke, table, traces
 from kvaudit.cli.console import say
 from kvaudit.errors import BrokenProtocol, TargetError, UsageError
 from kvaudit.report import USAGE
@@ -44,7 +44,10 @@ for _command in (
     traces.check,
     traces.shrink,
     traces.anonymise,
+    diff.diff,
     size.size,
+    table.table,
+    simulate.simulate,
     reference.matrix,
     reference.obligations,
     reference.protocol,

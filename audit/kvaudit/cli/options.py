@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kvaudit.profiles import PROFILES
+from kvaudit.protocol import LevelName
 
 FAILURES = Path(".kvaudit/failures")
 
@@ -38,6 +39,10 @@ Refusal = Annotated[
 Settings = Annotated[
     list[str],
     typer.Option("--set", metavar="NAME=VALUE", help="A setting of the engine; docs/engines.md lists them."),
+]
+Level = Annotated[
+    LevelName | None,
+    typer.Option(help="How it is driven, where it offers both; else at the level that it offers.", show_default=False),
 ]
 Isolate = Annotated[bool, typer.Option("--isolate", help="Run a Python class in a child process.")]
 BlackBox = Annotated[bool, typer.Option("--black-box", help="Do not use observe().")]

@@ -67,7 +67,7 @@ def schema(
         str,
         typer.Argument(
             metavar="FORMAT",
-            help="trace, vector, report, exploration, smoke, check, evidence, matrix, or protocol.",
+            help="trace, vector, report, exploration, smoke, check, evidence, matrix, conformance, diff, or protocol.",
             show_default=False,
         ),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -61,12 +61,19 @@ def replay(
 
     header, lines = read_lines(trace)
     spec = TargetSpec(
-        _named(target, header), source, _refusals(header, refusal), isolate, black_box, timeout, tuple(settings)
+        _named(target, header),
+        source,
+        _refusals(header, refusal),
+        isolate,
+        black_box,
+        timeout,
+        tuple(settings),
+        header.level,
     )
     folder = ReportFolder(report)
     with _started(spec, header, profile) as (manager, rules, console):
 
-        def draw(execution: Execution) -> None:
+        def draw(execution: Execution[Any, Any]) -> None:
             other = ["--target", target] if target is not None else []
             finding = finding_again(execution, trace, ["kvaudit", "replay", str(trace), *other, *spec.flags()])
             drawn = picture(finding)
@@ -122,7 +129,14 @@ def shrink(
     header, scenario = read_trace(trace)
     small_trace = output or beside(trace, "small")
     spec = TargetSpec(
-        _named(target, header), source, _refusals(header, refusal), isolate, black_box, timeout, tuple(settings)
+        _named(target, header),
+        source,
+        _refusals(header, refusal),
+        isolate,
+        black_box,
+        timeout,
+        tuple(settings),
+        header.level,
     )
     with _started(spec, header, profile) as (manager, rules, console):
         with progress_bar(console) as bar:

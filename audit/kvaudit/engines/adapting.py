@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from kvaudit.engines.lite import Loaded, LoadError, hint_of_stubs
+from kvaudit.engines.lite import Loaded, LoadError, UnknownVersion, hint_of_stubs
 
 
 class OutOfBlocks(Exception):
@@ -26,9 +26,9 @@ def class_of(loaded: Loaded, module: str, name: str) -> type[Any]:
 
 
 def need(owner: Any, name: str) -> Any:
-    """An attribute. Raises `LoadError` if it is not there: not a version that the adapter knows."""
+    """An attribute. Raises `UnknownVersion` if it is not there."""
     if not hasattr(owner, name):
-        raise LoadError(f"{_label(owner)} has no {name}")
+        raise UnknownVersion(f"{_label(owner)} has no {name}: not a version that this adapter knows")
     return getattr(owner, name)
 
 
@@ -40,13 +40,13 @@ def has_parameter(target: Callable[..., Any], name: str) -> bool:
 def offering(target: Callable[..., Any], *names: str) -> Callable[..., Any]:
     """Wrap `target` to take all of `names` and pass on those that it has parameters for.
 
-    Raises `LoadError` if it requires a parameter that is not among them.
+    Raises `UnknownVersion` if it requires a parameter that is not among them.
     """
     parameters = inspect.signature(target).parameters
     required = [p.name for p in parameters.values() if p.default is p.empty and p.kind in _NAMED]
     missing = [name for name in required if name not in names]
     if missing:
-        raise LoadError(f"{_label(target)} requires {', '.join(missing)}, which this adapter does not know")
+        raise UnknownVersion(f"{_label(target)} requires {', '.join(missing)}: not a version that this adapter knows")
     dropped = tuple(n for n in names if n not in parameters)
 
     def call(**values: Any) -> Any:
@@ -86,7 +86,7 @@ def tried(
         raise
     except Exception as error:
         what = f"{type(error).__name__}: {error} ({_where(error)})"
-        raise LoadError(f"adapter and {engine} do not fit: {what}{hint_of_stubs(str(error))}") from error
+        raise UnknownVersion(f"adapter and {engine} do not fit: {what}{hint_of_stubs(str(error))}") from error
 
 
 def _where(error: Exception) -> str:
@@ -100,6 +100,28 @@ def _frames(error: Exception) -> list[traceback.FrameSummary]:
     return [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
 
 
+def tried_scheduler(engine: str, scheduler: Callable[..., Any]) -> None:
+    """Serve two requests and cancel one, as `tried` does with a block manager. Raises `LoadError`."""
+    try:
+        s = scheduler(4, 2, True)
+        s.submit("a", [1, 2, 3], 2)
+        s.submit("b", [1, 2], 1)
+        finished = [seq for _ in range(12) for seq in s.step(4)["finished"]]
+        s.submit("a", [1, 2, 3], 2)
+        s.step(4)
+        s.observe()
+        s.cancel("a")
+        s.step(4)
+        if sorted(finished) != ["a", "b"] or s.num_free_blocks != 4:
+            raise LoadError(
+                f"{finished} of a and b were finished, and {s.num_free_blocks} of 4 blocks are free at rest"
+            )
+    except LoadError:
+        raise
+    except Exception as error:
+        raise LoadError(f"the API of this {engine} is not as expected: {type(error).__name__}: {error}") from error
+
+
 def definitions_of(file: Path, names: Collection[str], namespace: dict[str, Any]) -> dict[str, Any]:
     """Functions and classes of a file that cannot be imported here, compiled by themselves. Raises `LoadError`.
 
@@ -107,12 +129,14 @@ def definitions_of(file: Path, names: Collection[str], namespace: dict[str, Any]
     """
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UnknownVersion(f"there is no file {file}: not a version that this adapter knows") from None
     except OSError as error:
         raise LoadError(f"{file} cannot be read: {error.strerror}") from error
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names]
     missing = set(names) - {node.name for node in found}
     if missing:
-        raise LoadError(f"{file} has no {', '.join(sorted(missing))}: not a version that this adapter knows")
+        raise UnknownVersion(f"{file} has no {', '.join(sorted(missing))}: not a version that this adapter knows")
     module = ast.Module([*_LATE_ANNOTATIONS, *found], type_ignores=[])
     namespace["__name__"] = __name__  # by which a dataclass finds its module
     exec(compile(ast.fix_missing_locations(module), str(file), "exec"), namespace)
@@ -139,9 +163,11 @@ def version_of(distribution: str, root: Path | None, loaded: Loaded) -> str:
 
 
 def _revision(root: Path) -> str:
+    """The commit, with `-dirty` behind it if files were changed."""
     if not (root / ".git").exists():
         return "unknown"
-    command = ("git", "-C", str(root), "rev-parse", "--short", "HEAD")
+    describe = ("describe", "--always", "--abbrev=7", "--dirty", "--exclude=*")
+    command = ("git", "-C", str(root), *describe)
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):

@@ -21,13 +21,15 @@ import time
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import platformdirs
 
-from kvaudit.engines import lmdeploy, sglang, transformers, vllm, vllm_mlx
+from kvaudit.engines import exllamav3, lmdeploy, sglang, transformers, vllm, vllm_mlx
 from kvaudit.engines.lite import Recipe
 from kvaudit.engines.pip import FetchError, Progress, no_space, problem, reason, run_pip, versions_in
+from kvaudit.protocol import SCHEDULER, LevelName
 
 RECIPES: dict[str, Recipe] = {
     "vllm": vllm.RECIPE,
@@ -35,7 +37,11 @@ RECIPES: dict[str, Recipe] = {
     "transformers": transformers.RECIPE,
     "vllm-mlx": vllm_mlx.RECIPE,
     "lmdeploy": lmdeploy.RECIPE,
+    "exllamav3": exllamav3.RECIPE,
 }
+
+SCHEDULER_FILES: dict[str, tuple[str, ...]] = {"vllm": vllm.SCHEDULER_FILES, "lmdeploy": lmdeploy.SCHEDULER_FILES}
+"""What is needed beside a recipe at scheduler level."""
 
 _MANIFEST = "manifest.json"
 # Kept beside the code: what it is and whose it is.
@@ -50,13 +56,17 @@ _ELSEWHERE = (
 _STALE_S = 24 * 3600.0
 
 
-def cached(name: str, version: str, *, cache: Path | None = None) -> Path | None:
-    """Give the folder of a fetched engine if it is there, whole and undamaged, else None; takes milliseconds."""
+def cached(name: str, version: str, *, cache: Path | None = None, level: LevelName | None = None) -> Path | None:
+    """Give the folder of a fetched engine if it is there, whole and undamaged, else None; takes milliseconds.
+
+    level: what is needed to drive it there is to be among it.
+    """
     root = _root(name, version, cache)
     try:
         manifest = json.loads((root / _MANIFEST).read_bytes())
         files: dict[str, dict[str, object]] = manifest["files"]
-        if manifest.get("wanted", _wanted(name)) != _wanted(name):
+        needed = _wanted(_recipe(name, level))
+        if not set(needed) <= set(manifest.get("wanted", _wanted(RECIPES[name]))):
             return None  # by an adapter that needed other files
         for path, expected in files.items():
             data = (root / path).read_bytes()
@@ -74,22 +84,36 @@ def fetch(name: str, version: str, *, cache: Path | None = None, progress: Progr
     in all. Raises `FetchError`. Interrupted, even by Ctrl-C (which is passed on), it leaves nothing behind.
     """
     root = _root(name, version, cache)
-    if cached(name, version, cache=cache) is None:
+    if cached(name, version, cache=cache, level=SCHEDULER) is None:
         _bring_engine(name, version, root, progress)
     _bring_packages(RECIPES[name].needs, cache, progress)
     return root
 
 
-def _wanted(name: str) -> list[str]:
-    return [*RECIPES[name].real, *RECIPES[name].texts]
+def _recipe(name: str, level: LevelName | None) -> Recipe:
+    """What is needed at a level; fetched is what is needed at both."""
+    recipe = RECIPES[name]
+    return replace(recipe, real=recipe.real + SCHEDULER_FILES.get(name, ())) if level == SCHEDULER else recipe
+
+
+def _wanted(recipe: Recipe) -> list[str]:
+    return [*recipe.real, *recipe.texts]
+
+
+def fetched(cache: Path | None = None) -> list[tuple[str, str]]:
+    """The engines that are in the cache, whole and undamaged: name and version."""
+    folders = sorted(folder for name in RECIPES for folder in (_folder(cache) / name).glob("*") if folder.is_dir())
+    versions = [(folder.parent.name, folder.name) for folder in folders if folder.name[:1].isdigit()]
+    return [(name, version) for name, version in versions if cached(name, version, cache=cache) is not None]
 
 
 def _bring_engine(name: str, version: str, root: Path, progress: Progress | None) -> None:
     with _cache_errors(root), _workshop(root) as temporary:
         wheel = _download(f"{name}=={version}", temporary, progress)
         files = temporary / "files"
-        extracted = _extract(wheel, files, RECIPES[name])
-        manifest = {"name": name, "version": version, "wanted": _wanted(name), "files": extracted}
+        recipe = _recipe(name, SCHEDULER)
+        extracted = _extract(wheel, files, recipe)
+        manifest = {"name": name, "version": version, "wanted": _wanted(recipe), "files": extracted}
         (files / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
         _install(files, root, temporary)
 
@@ -97,7 +121,7 @@ def _bring_engine(name: str, version: str, root: Path, progress: Progress | None
 def _bring_packages(needs: Sequence[str], cache: Path | None, progress: Progress | None) -> None:
     """Install what is needed for real and neither installed here nor brought before."""
     folder = packages(cache)
-    missing = [name for name in needs if importlib.util.find_spec(name) is None and not (folder / name).exists()]
+    missing = lacking(needs, cache)
     if not missing:
         return
     with _cache_errors(folder), _workshop(folder) as temporary:
@@ -110,6 +134,12 @@ def _bring_packages(needs: Sequence[str], cache: Path | None, progress: Progress
         for item in target.iterdir():
             if not (folder / item.name).exists():
                 os.rename(item, folder / item.name)
+
+
+def lacking(needs: Sequence[str], cache: Path | None = None) -> list[str]:
+    """Of these packages, those that are neither installed here nor in the folder of `packages`."""
+    folder = packages(cache)
+    return [name for name in needs if importlib.util.find_spec(name) is None and not (folder / name).exists()]
 
 
 def packages(cache: Path | None = None) -> Path:

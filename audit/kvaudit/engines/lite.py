@@ -30,6 +30,10 @@ class LoadError(Exception):
     """The engine could not be loaded; the message says which part and why."""
 
 
+class UnknownVersion(LoadError):
+    """The engine is there, and is not what the adapter drives: another version, most likely."""
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """A loaded engine, ready to be audited.
@@ -277,10 +281,10 @@ class Loaded:
     def module(self, name: str) -> ModuleType:
         """Import one of the listed modules for real.
 
-        Raises `LoadError` if it is not there or its import fails.
+        Raises `UnknownVersion` if it is not there, `LoadError` if its import fails.
         """
         if not self.has(name):
-            raise LoadError(f"{name} is not in {self.root}: not a version that this adapter knows")
+            raise UnknownVersion(f"{name} is not in {self.root}: not a version that this adapter knows")
         try:
             return importlib.import_module(name)
         except Exception as error:
@@ -310,6 +314,8 @@ def install(recipe: Recipe, root: Path | None) -> Loaded:
     missing = [name for name in recipe.needs if importlib.util.find_spec(name) is None]
     if missing:
         raise LoadError(f"it needs {' and '.join(missing)}: {sys.executable} -m pip install {' '.join(missing)}")
+    if not root.is_dir():
+        raise LoadError(f"there is no folder {root}; --source wants the top folder of a checkout")
     if not (root / package).is_dir():
         raise LoadError(f"{root} holds no folder {package}/; --source wants the top folder of a checkout")
     return Loaded(recipe, root)

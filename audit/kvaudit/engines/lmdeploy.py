@@ -38,6 +38,20 @@ RECIPE = Recipe(
     needs=("torch", "numpy"),
 )
 
+SCHEDULER_FILES = (
+    f"{_PYTORCH}/engine/base.py",
+    f"{_PYTORCH}/engine/cache_inputs.py",
+    f"{_PYTORCH}/engine/engine.py",
+    f"{_PYTORCH}/engine/engine_loop.py",
+    f"{_PYTORCH}/engine/inputs_maker.py",
+    f"{_PYTORCH}/engine/request.py",
+    f"{_PYTORCH}/model_inputs.py",
+    f"{_PYTORCH}/strategies/ar/engine.py",
+    f"{_PYTORCH}/strategies/base/engine.py",
+    f"{_PYTORCH}/utils.py",
+)
+"""What is loaded for real beside them at scheduler level: the engine around the scheduler, but for the model."""
+
 _MOST_RUNNING = 256
 _NO_LIMIT = 2**30
 
@@ -103,7 +117,7 @@ class Manager:
     @property
     def num_free_blocks(self) -> int:
         """Blocks that no sequence holds: the free ones, and those that only the trie owns."""
-        kept = [node.block_id for _, node in self._nodes()]
+        kept = [node.block_id for _, node in nodes_of(self._scheduler.block_trie)]
         alone = sum(int(self._memory.get_ref_count(b)) == 1 for b in kept)
         return int(self._scheduler.block_manager.get_num_free_gpu_blocks()) + alone
 
@@ -120,17 +134,15 @@ class Manager:
         """The state in the seed's words, in physical blocks. The trie's own reference to a block is not counted."""
         memory, hashes, ref = self._memory, [""] * self._num_blocks, [0] * self._num_blocks
         mapping, evictable = dict[str, int](), list[int]()
-        idle = set(_free(memory))
-        for logical in range(memory._num_blocks):
-            if logical not in idle:
-                ref[int(memory.get_physical_blocks(logical))] = int(memory.get_ref_count(logical))
-        for path, node in self._nodes():
+        for b, count in held_of(memory).items():
+            ref[b] = count
+        for path, node in nodes_of(self._scheduler.block_trie):
             b = int(memory.get_physical_blocks(node.block_id))
             ref[b] -= 1
             hashes[b], mapping[path] = path, b
             evictable += [b] if not ref[b] else []
         return {
-            "free": _free(memory.get_phy_allocator("gpu")),
+            "free": free_of(memory.get_phy_allocator("gpu")),
             "evictable": evictable,
             "ref": ref,
             "block_hash": [path or None for path in hashes],
@@ -140,16 +152,24 @@ class Manager:
             "cached": {i: s.cached for i, s in self._live.items()},
         }
 
-    def _nodes(self) -> Iterator[tuple[str, Any]]:
-        """(tokens of the path, node) of every node of the trie."""
-        nodes = [("", child) for root in self._scheduler.block_trie._roots.values() for child in root.children.values()]
-        for path, node in nodes:
-            here = path + str([int(t) for t in node.token_ids])
-            yield here, node
-            nodes += [(here, child) for child in node.children.values()]
+
+def nodes_of(trie: Any) -> Iterator[tuple[str, Any]]:
+    """(tokens of the path, node) of every node of a trie."""
+    nodes = [("", child) for root in trie._roots.values() for child in root.children.values()]
+    for path, node in nodes:
+        here = path + str([int(t) for t in node.token_ids])
+        yield here, node
+        nodes += [(here, child) for child in node.children.values()]
 
 
-def _free(allocator: Any) -> list[int]:
+def held_of(memory: Any) -> dict[int, int]:
+    """Physical block -> references, of every block that is held; the trie's own are among them."""
+    idle = set(free_of(memory))
+    held = [logical for logical in range(memory._num_blocks) if logical not in idle]
+    return {int(memory.get_physical_blocks(b)): int(memory.get_ref_count(b)) for b in held}
+
+
+def free_of(allocator: Any) -> list[int]:
     """The blocks that an allocator can give, the next one first."""
     return [int(b) for b in allocator._free_blocks[allocator._num_blocks - allocator._free_count :]]
 
@@ -179,6 +199,13 @@ def load(root: Path | None) -> Engine:
     tried("LMDeploy", manager, caches=(True, False))
     notes = ("replaced: the clock (by a counter)",)
     return Engine("lmdeploy", version_of("lmdeploy", root, loaded), manager, loaded.stubs, "lmdeploy", notes)
+
+
+def load_scheduler(root: Path | None) -> Engine:
+    """Load LMDeploy's engine loop, as `load` does its block manager. Raises `LoadError`."""
+    from kvaudit.engines.lmdeploy_scheduler import load as load_it
+
+    return load_it(root)
 
 
 def _probe(loaded: Loaded) -> _Api:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from kvaudit.engines.adapting import OutOfBlocks, need, tried
+from kvaudit.engines.adapting import OutOfBlocks, need, tried, version_of
 from kvaudit.engines.lite import Engine, Loaded, LoadError, Recipe, install
 
 RECIPE = Recipe(
@@ -180,7 +180,7 @@ def load(root: Path | None) -> Engine:
         "replaced: the kernel that compares keys (kernel/radix.py), pinned memory (by ordinary memory), "
         "and the clock (by a counter)",
     )
-    return Engine("mini-sglang", "", manager, loaded.stubs, "mini-sglang", notes)
+    return Engine("mini-sglang", version_of("minisgl", root, loaded), manager, loaded.stubs, "mini-sglang", notes)
 
 
 def _probe(loaded: Loaded) -> _Api:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kvaudit.engines.adapting import OutOfBlocks, class_of, need, tried
+from kvaudit.engines.adapting import OutOfBlocks, class_of, need, tried, version_of
 from kvaudit.engines.lite import Engine, LoadError, Recipe, install
 
 RECIPE = Recipe(
@@ -128,7 +128,7 @@ def load(root: Path | None) -> Engine:
     )
     bound = type("Manager", (Manager,), {"_api": api, "__module__": __name__, "__doc__": Manager.__doc__})
     tried("nano-vllm", bound)
-    return Engine("nano-vllm", "", bound, loaded.stubs, "nano-vllm")
+    return Engine("nano-vllm", version_of("nano-vllm", root, loaded), bound, loaded.stubs, "nano-vllm")
 
 
 def _claim(manager: type[Any]) -> Callable[[Any, Any], None]:

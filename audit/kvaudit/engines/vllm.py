@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kvaudit.engines.adapting import OutOfBlocks, class_of, has_parameter, need, offering, tried, version_of
-from kvaudit.engines.lite import Engine, Loaded, LoadError, Recipe, install
+from kvaudit.engines.lite import Engine, Loaded, Recipe, UnknownVersion, install
 
-__all__ = ["RECIPE", "Engine", "Manager", "OutOfBlocks", "load"]
+__all__ = ["RECIPE", "SCHEDULER_FILES", "Engine", "Manager", "OutOfBlocks", "Unset", "load", "load_scheduler"]
 
 RECIPE = Recipe(
     package="vllm",
@@ -42,11 +42,20 @@ RECIPE = Recipe(
     optional=("xxhash",),
 )
 
+SCHEDULER_FILES = (
+    "vllm/v1/core/sched/*.py",
+    "vllm/v1/engine/__init__.py",
+    "vllm/v1/outputs.py",
+    "vllm/v1/spec_decode/dynamic/utils.py",
+    "vllm/v1/structured_output/utils.py",
+)
+"""What is loaded for real beside them at scheduler level."""
+
 # Larger than any prompt, so that the pool is the only limit.
 _NO_LIMIT = 2**31
 
 
-class _Unset:
+class Unset:
     """A set of options of which none is given: every public attribute is None."""
 
     max_tokens = _NO_LIMIT
@@ -216,7 +225,7 @@ def load(root: Path | None) -> Engine:
     knows; the message names what was missing.
     """
     # The parent hash of first blocks is drawn at random in some versions unless this is set.
-    with _environment("PYTHONHASHSEED", "0"):
+    with environment("PYTHONHASHSEED", "0"):
         loaded = install(RECIPE, root)
         api = _probe(loaded)
     manager = type("Manager", (Manager,), {"_api": api, "__module__": __name__, "__doc__": Manager.__doc__})
@@ -225,6 +234,13 @@ def load(root: Path | None) -> Engine:
     if has_parameter(class_of(loaded, "vllm.v1.core.kv_cache_manager", "KVCacheManager"), "caching_hash_algo"):
         notes.append("this version can also be set to Python's builtin hash, which is not what was audited")
     return Engine("vllm", version_of("vllm", root, loaded), manager, loaded.stubs, _profile(manager), tuple(notes))
+
+
+def load_scheduler(root: Path | None) -> Engine:
+    """Load vLLM's scheduler, as `load` does its block manager. Raises `LoadError`."""
+    from kvaudit.engines.vllm_scheduler import load as load_it
+
+    return load_it(root)
 
 
 def _profile(manager: type[Manager]) -> str:
@@ -248,10 +264,10 @@ def _probe(loaded: Loaded) -> _Api:
     status = class_of(loaded, "vllm.v1.request", "RequestStatus")
     for name in ("get_computed_blocks", "allocate_slots", "free"):
         need(manager, name)
-    hash_function = _hash_function(loaded)
+    sha256 = hash_function(loaded)
     return _Api(
         new_manager=_manager_maker(loaded, manager),
-        new_request=_request_maker(loaded, request, hash_function),
+        new_request=_request_maker(loaded, request, sha256),
         admit=_admission(manager),
         finish=_finisher(manager),
         table=_table_reader(manager),
@@ -260,7 +276,7 @@ def _probe(loaded: Loaded) -> _Api:
     )
 
 
-def _hash_function(loaded: Loaded) -> Callable[[Any], Any]:
+def hash_function(loaded: Loaded) -> Callable[[Any], Any]:
     module = loaded.module("vllm.utils.hashing" if loaded.has("vllm.utils.hashing") else "vllm.utils")
     found: Callable[[Any], Any] = need(module, "sha256")
     init = getattr(loaded.module("vllm.v1.core.kv_cache_utils"), "init_none_hash", None)
@@ -301,10 +317,10 @@ def _manager_maker(loaded: Loaded, manager: type[Any]) -> Callable[[int, int, bo
 
 
 def _request_maker(
-    loaded: Loaded, request: type[Any], hash_function: Callable[[Any], Any]
+    loaded: Loaded, request: type[Any], sha256: Callable[[Any], Any]
 ) -> Callable[[str, list[int], int, bool], Any]:
     fixed = {
-        "sampling_params": _Unset(),
+        "sampling_params": Unset(),
         "pooling_params": None,
         "eos_token_id": None,
         "arrival_time": 0.0,
@@ -322,7 +338,7 @@ def _request_maker(
         if caching and hasher_of is not None:  # the engine core makes no hasher when the cache is off
             hasher = hashers.get(block_size)
             if hasher is None:
-                hasher = hashers[block_size] = hasher_of(block_size, hash_function)
+                hasher = hashers[block_size] = hasher_of(block_size, sha256)
         return request_of(request_id=name, prompt_token_ids=token_ids, block_hasher=hasher, **fixed)
 
     return new_request
@@ -332,7 +348,7 @@ def _admission(manager: type[Any]) -> Callable[[Any, Any, Any, int, bool], Any]:
     """How a waiting request asks for its slots."""
     parameters = inspect.signature(manager.allocate_slots).parameters
     if "new_computed_blocks" not in parameters:
-        raise LoadError("KVCacheManager.allocate_slots has no parameter new_computed_blocks")
+        raise UnknownVersion("allocate_slots has no new_computed_blocks: not a version that this adapter knows")
     counted = "num_new_computed_tokens" in parameters
     # The scheduler's default; a prompt is placed in one step here, so it cannot matter.
     whole = {"full_sequence_must_fit": True} if "full_sequence_must_fit" in parameters else {}
@@ -407,7 +423,7 @@ def _text(key: Any) -> str:
 
 
 @contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
+def environment(name: str, value: str) -> Iterator[None]:
     before = os.environ.get(name)
     os.environ[name] = value
     try:

@@ -10,14 +10,14 @@ import msgspec
 
 from kvaudit.api import ApiTarget
 from kvaudit.breach import Breach
-from kvaudit.execution import Scenario, play
 from kvaudit.explore.canonical import Symmetries, canonical
 from kvaudit.explore.moves import moves, sequence_ids, trie_of_program
 from kvaudit.explore.names import BLOCKS, MAPPINGS, SEQUENCES, TOKEN_IDS
 from kvaudit.explore.probes import accepted, misuses, reads, wrong_read
 from kvaudit.explore.subject import REFUSED, Done, Snapshot, Subject, Unfit, Wrong, renamed
+from kvaudit.manager_execution import ManagerExecution
 from kvaudit.profiles import Profile
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Observe, Observed, Pool, Program
+from kvaudit.protocol import Allocate, Append, Free, ManagerProgram, Mutation, Observe, Observed, Pool
 from kvaudit.targets import Target
 from kvaudit.time_limit import Hang
 from kvspec.ledger import Ledger, empty_ledger
@@ -279,7 +279,7 @@ class Playing:
     def expand(self, node: Node) -> Expansion:
         """Every operation, read and misuse after that program."""
         found = Expansion()
-        program: Program = node.held
+        program: ManagerProgram = node.held
         used = dict.fromkeys(op.seq for op in program)
         ended = [seq for seq in used if seq not in node.ledger.sequences]
         self._probe(node, program, ended[:1], found)
@@ -289,7 +289,7 @@ class Playing:
                 break
             found.transitions += 1
             longer = (*program, op)
-            execution = play(self._target, Scenario(self._pool, longer), self._profile)
+            execution = ManagerExecution(self._target, self._pool, self._profile).play(longer)
             if execution.breaches:
                 found.failure = Failure(node.number, op, execution.breaches[0])
                 break
@@ -299,7 +299,7 @@ class Playing:
             found.new.append(Node(-1, node.number, op, longer, execution.oracle.ledger, longer))
         return found
 
-    def _probe(self, node: Node, program: Program, ended: list[str], found: Expansion) -> None:
+    def _probe(self, node: Node, program: ManagerProgram, ended: list[str], found: Expansion) -> None:
         asked = reads(node.ledger, self._target.capabilities)
         self._target.open(self._pool)
         outcomes = self._target.run([*program, *asked])[len(program) :]

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from kvaudit import words
-from kvaudit.execution import Scenario, play
 from kvaudit.explore.job import Job
 from kvaudit.explore.probes import reads, wrong_read
 from kvaudit.findings import Subject, finding_of, finding_of_reads
-from kvaudit.protocol import Pool, Program
+from kvaudit.manager_execution import ManagerExecution
+from kvaudit.protocol import ManagerProgram, Pool
 from kvaudit.report import Finding
 from kvaudit.trace import Origin
 
 _ORIGIN = Origin("exhaustive")
 
 
-def counterexample(job: Job, pool: Pool, program: Program) -> Finding | None:
+def counterexample(job: Job, pool: Pool, program: ManagerProgram) -> Finding | None:
     """The finding of a program that breaks an obligation; None if on a fresh pool it does not."""
-    execution = play(job.target, Scenario(pool, program), job.profile)
+    execution = ManagerExecution(job.target, pool, job.profile).play(program)
     return finding_of(_subject(job), execution, _ORIGIN, _search(job, pool)) if execution.breaches else None
 
 
-def wrong_reads(job: Job, pool: Pool, program: Program) -> Finding | None:
+def wrong_reads(job: Job, pool: Pool, program: ManagerProgram) -> Finding | None:
     """The finding of a state that is read wrongly; None if on a fresh pool it is not."""
-    execution = play(job.target, Scenario(pool, program), job.profile)
+    execution = ManagerExecution(job.target, pool, job.profile).play(program)
     if execution.breaches:
         return finding_of(_subject(job), execution, _ORIGIN, _search(job, pool))
     ledger = execution.oracle.ledger
@@ -41,6 +41,6 @@ def _search(job: Job, pool: Pool) -> list[str]:
     return ["kvaudit", "explore", job.spec.text, *sizes, *_subject(job).flags()]
 
 
-def in_words(program: Program) -> str:
+def in_words(program: ManagerProgram) -> str:
     """A program on one line."""
     return "; ".join(map(words.call, program)) or "a fresh pool"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Program
+from kvaudit.protocol import Allocate, Append, Free, ManagerProgram, Mutation
 from kvspec.identity import Identity
 from kvspec.ledger import Ledger
 
@@ -52,7 +52,7 @@ def trie_of(ledger: Ledger) -> Trie:
     return trie(known)
 
 
-def trie_of_program(program: Program) -> Trie:
+def trie_of_program(program: ManagerProgram) -> Trie:
     """Every prefix that a program has spoken of, also those that are forgotten, or were refused."""
     texts: list[tuple[int, ...]] = []
     live: dict[str, tuple[int, ...]] = {}

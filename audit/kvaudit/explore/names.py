@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from kvaudit.explore.moves import Alphabet
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Program
+from kvaudit.protocol import Allocate, Append, Free, ManagerProgram, Mutation
 
 TOKEN_IDS: Alphabet = (0, 65536, 1, 2**31, 256, 2**32 - 1, 255, 65537)
 """Token ids that are easily confused: equal in 8, 16 or 31 bits, or extreme."""
@@ -14,7 +14,7 @@ BLOCKS, SEQUENCES, TOKENS, MAPPINGS = "blocks", "sequences", "tokens", "mappings
 """What a search may take to make no difference: block numbers, sequence ids, token ids, the order of mappings."""
 
 
-def under_other_names(program: Program, seed: int) -> Program:
+def under_other_names(program: ManagerProgram, seed: int) -> ManagerProgram:
     """The program with its sequence ids renamed, and its tokens, at each node of the trie of prefixes.
 
     Tokens get ids that are easily confused.

@@ -14,7 +14,6 @@ from collections.abc import Callable
 import msgspec
 
 from kvaudit.api import ApiTarget
-from kvaudit.execution import Scenario, play
 from kvaudit.explore.canonical import Symmetries
 from kvaudit.explore.expand import Expander, Expansion, Failure, Playing, Restoring
 from kvaudit.explore.findings import counterexample, in_words, wrong_reads
@@ -24,6 +23,7 @@ from kvaudit.explore.names import BLOCKS, MAPPINGS, SEQUENCES, TOKENS, under_oth
 from kvaudit.explore.report import BOUNDED, EXHAUSTIVE, PoolSearched
 from kvaudit.explore.search import Limits, Search
 from kvaudit.explore.subject import Unfit
+from kvaudit.manager_execution import ManagerExecution
 from kvaudit.protocol import Pool
 from kvaudit.report import Finding
 from kvaudit.words import count
@@ -140,7 +140,7 @@ class PoolSearch:
         rng = random.Random(0)
         for number in range(min(_SAMPLES, 2 * self._search.states)):
             program = self._search.program_to(rng.randrange(self._search.states))
-            ledger = play(self._job.target, Scenario(self._pool, program), self._job.profile).oracle.ledger
+            ledger = ManagerExecution(self._job.target, self._pool, self._job.profile).play(program).oracle.ledger
             every = list(moves(ledger, self._unused(ledger)))
             renamed = under_other_names((*program, rng.choice(every)), number)
             self._renamed += 1

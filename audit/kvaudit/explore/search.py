@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kvaudit.collecting import rarely_collecting
 from kvaudit.errors import TargetError
 from kvaudit.explore.expand import Expander, Expansion, Node
-from kvaudit.protocol import Mutation, Program
+from kvaudit.protocol import ManagerProgram, Mutation
 
 _CHUNK = 16
 
@@ -69,7 +69,7 @@ class Search:
                 gc.freeze()  # what is known stays: it need not be looked through again and again
         self.is_complete = not level
 
-    def program_to(self, number: int) -> Program:
+    def program_to(self, number: int) -> ManagerProgram:
         """The operations that led to a state, the fewest that do."""
         program: list[Mutation] = []
         while number > 0:

@@ -37,7 +37,7 @@ def page(result: Report | Explored | Finding) -> str:
         pools=result.pools if isinstance(result, Explored) else [],
         style=style,
         script=script,
-        policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}",
+        policy=f"default-src 'none'; style-src {digest(style)}; script-src {digest(script)}",
     )
 
 
@@ -66,7 +66,7 @@ def _tail(prefix: str) -> str:
     return prefix if len(prefix) <= _TAIL else "…" + prefix[-_TAIL:].partition(" ")[2]
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
     """How a page's policy names the one style or script that it may use."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kvaudit.execution import Scenario
+from kvaudit.programs import of_manager
 from kvaudit.protocol import Allocate, Free, Mutation
 from kvaudit.rulings import own_step
+from kvaudit.scenario import Scenario
 from kvaudit.transcript import due
 from kvaudit.vectors.format import Reads, Vector, VectorStep
 from kvspec.ledger import Ledger, empty_ledger
@@ -16,7 +17,7 @@ def vector_of(name: str, about: str, scenario: Scenario) -> Vector:
     pool = scenario.pool
     ledger = empty_ledger(pool.num_blocks, pool.block_size, pool.enable_prefix_cache)
     steps: list[VectorStep] = []
-    for operation in scenario.program:
+    for operation in of_manager(scenario.program):
         ledger = _play(ledger, operation, steps)
     whole = (3,) * (pool.num_blocks * pool.block_size)
     ending: list[Mutation] = [Free(str(seq)) for seq in ledger.sequences]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvaudit.execution import Scenario
 from kvaudit.goals import GOALS
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvaudit.scenario import Scenario
 
 
 class Named(NamedTuple):

@@ -18,8 +18,9 @@ from kvaudit import __version__
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.findings import Failure, Subject
 from kvaudit.groups import Groups, Key
+from kvaudit.levels import rules_for
 from kvaudit.session import Budget, BudgetSpent, CutShort, Session, Tally
-from kvaudit.targets import Target, TargetSpec, profile_named
+from kvaudit.targets import Target, TargetSpec
 from kvaudit.workload import Engine
 
 _HYPOTHESIS_STEPS, _FIRST_SWARM_STEPS, _LARGEST_SWARM_STEPS = 4_000, 5_000, 20_000
@@ -111,9 +112,9 @@ def run_shard(job: Job, shard: Shard) -> Result:
 
 
 def _run(job: Job, shard: Shard, target: Target) -> Result:
-    groups = Groups(job.known)
+    groups = Groups[Failure](job.known)
     groups.expect(job.found)
-    subject = Subject(target, job.spec, profile_named(job.profile), None)
+    subject = Subject(target, job.spec, rules_for(target, job.profile), None)
     session = Session(subject, Budget(shard.max_steps, shard.max_time_s, job.stop_at_first), groups)
     cut_short = ""
     try:

@@ -1,0 +1,1 @@
+"""Two targets on the same programs: where do they behave differently?"""

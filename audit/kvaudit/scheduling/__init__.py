@@ -1,0 +1,1 @@
+"""The scheduler level: a whole scheduler is the target, and reports the work of each step (docs/scheduling.md)."""

@@ -1,0 +1,1 @@
+"""Side by side: kvblocks and the block managers of serving engines, on the same workloads, in one run."""

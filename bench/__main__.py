@@ -1,0 +1,90 @@
+"""`python -m bench`: kvblocks beside vLLM, nano-vllm and SGLang, interleaved in one run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bench.contestants import CONTESTANTS, Contestant
+from bench.measuring import Plan, run
+from bench.results import merged, read, write
+from bench.terminal import show
+from bench.workloads import LENGTHS, LIVE, MAIN, POOLS, Workload, traces
+from kvaudit.terminal import progress_bar
+
+PARTS = ("main", "pools", "lengths", "live", "traces", "memory")
+
+
+def main(
+    part: Annotated[
+        list[str] | None, typer.Argument(metavar="[PART]...", help=f"Of {', '.join(PARTS)}; all unless given.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each workload is played.")] = 5,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the requests, and no pool of a million.")] = False,
+    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A contestant; may be repeated.")] = None,
+    nano_vllm: Annotated[Path | None, typer.Option(metavar="DIR", help="A checkout of nano-vllm.")] = None,
+    trace_folder: Annotated[
+        Path | None,
+        typer.Option("--traces", metavar="DIR", help="Recorded workloads; $KVAUDIT_TRACES unless given."),
+    ] = None,
+    write_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--write", metavar="DIR", help="Write performance.json and the plots there, for docs/generate.py."
+        ),
+    ] = None,
+) -> None:
+    """Compare kvblocks with the block managers of serving engines."""
+    console = Console()
+    parts = tuple(part or PARTS)
+    if unknown := [name for name in parts if name not in PARTS]:
+        raise typer.BadParameter(f"there is no part {unknown[0]}: there are {', '.join(PARTS)}")
+    folder = trace_folder or Path(os.environ["KVAUDIT_TRACES"]) if "KVAUDIT_TRACES" in os.environ else trace_folder
+    plan = Plan(_sweeps(parts, folder, quick=quick), rounds, memory="memory" in parts)
+    contestants = _contestants(only)
+    with progress_bar(console) as bar:
+        task = bar.add_task("starting", total=plan.steps(len(contestants)), done="")
+        results = run(plan, contestants, nano_vllm, lambda what: bar.update(task, advance=1, description=what))
+    show(results, console)
+    if write_to is not None:
+        from bench.plots import write_plots
+
+        file = write_to / "performance.json"
+        results = merged(read(file), results) if file.is_file() else results
+        write(file, results)
+        write_plots(results, write_to)
+
+
+def _sweeps(parts: Sequence[str], folder: Path | None, *, quick: bool) -> dict[str, Sequence[Workload]]:
+    every: dict[str, Sequence[Workload]] = {
+        "main": MAIN,
+        "pools": POOLS,
+        "lengths": LENGTHS,
+        "live": LIVE,
+        "traces": traces(folder) if folder is not None else (),
+    }
+    chosen = {name: workloads for name, workloads in every.items() if name in parts}
+    return {name: [_smaller(w) for w in of if w.num_blocks < 10**6] for name, of in chosen.items()} if quick else chosen
+
+
+def _smaller(workload: Workload) -> Workload:
+    return replace(workload, requests=max(workload.requests // 10, 2 * workload.live + 8, 80))
+
+
+def _contestants(names: Sequence[str] | None) -> Sequence[Contestant]:
+    if names is None:
+        return CONTESTANTS
+    known = {contestant.name: contestant for contestant in CONTESTANTS}
+    if unknown := [name for name in names if name not in known]:
+        raise typer.BadParameter(f"there is no contestant {unknown[0]!r}: there are {', '.join(known)}")
+    return [contestant for contestant in CONTESTANTS if contestant.name in names or contestant is CONTESTANTS[0]]
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,148 @@
+"""docs/performance.md, from the results of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bench.contestants import KVBLOCKS
+from bench.playing import APPEND, FREE, PROMPT, REFUSAL
+from bench.results import Cost, Measured, Results
+from bench.targets import verdicts
+
+UNITS = {
+    PROMPT: "a prompt block",
+    APPEND: "an append",
+    FREE: "a freed block",
+    REFUSAL: "a block of a refused prompt",
+}
+
+_PAGE = """\
+# Performance
+
+kvblocks beside the block managers of serving engines, on the same workloads, in one run. This page is written by
+`docs/generate.py` from [`performance.json`](performance.json), which `python -m bench --write docs` makes.
+
+Each engine is called by its own methods as its scheduler calls them, request set-up and hashing included, and no
+adapter in between: see [`bench/drivers`](../bench/drivers/__init__.py). SGLang gets the tokens of a step in one call,
+as its scheduler does it; the others one by one. An engine does more than kvblocks: cache groups, sliding windows,
+connectors, events, metrics. What is compared is what a caller pays for a pool of one kind of block.
+
+In each of the {rounds} rounds every contestant plays the workload once, one after the other, beginning with another
+one each time. A cost is processor time; shown are the median and in brackets the extremes of the rounds. A *ratio* is
+to kvblocks in the same round: above 1 kvblocks is faster, below 1 the other one is.
+
+`./check.sh bench` fetches what can be fetched and runs it; `python -m bench --help` names the parts. nano-vllm takes
+part where `--nano-vllm` names a checkout, and recorded workloads where `--traces` names their folder.
+
+Measured on {machine}.
+
+| contestant | version | hash |
+|---|---|---|
+{entrants}
+"""
+
+_SWEEPS = {
+    "pools": ("Size of the pool", "A prompt block where every block that is taken evicts another.", PROMPT),
+    "lengths": ("Length of the prompt", "A block of a prompt, nothing shared.", PROMPT),
+    "live": ("Live sequences", "An append, one token for each of so many live sequences.", APPEND),
+}
+
+
+def page(results: Results) -> str:
+    """The page as Markdown."""
+    entrants = "\n".join(f"| {e.name} | {e.version or 'this one'} | {e.hash} |" for e in results.entrants)
+    parts = [_PAGE.format(rounds=results.rounds, machine=results.machine, entrants=entrants).rstrip()]
+    if results.absent:
+        parts += ["", *(f"Not there: {name} ({why})." for name, why in results.absent.items())]
+    parts += ["", "## What kvblocks is to reach", "", *_targets(results)]
+    for measured in results.main:
+        parts += ["", f"## ({measured.workload}) {measured.about}", "", _setting(measured), "", *_table(measured)]
+    for field, (title, about, kind) in _SWEEPS.items():
+        sweep: list[Measured] = getattr(results, field)
+        if sweep:
+            parts += [
+                "",
+                f"## {title}",
+                "",
+                about,
+                "",
+                f"![{title}](performance-{field}.png)",
+                "",
+                *_sweep(sweep, kind),
+            ]
+    if results.traces:
+        parts += ["", "## Recorded workloads", "", *_traces(results.traces)]
+    if results.bytes_per_block:
+        parts += ["", "## Memory", "", *_memory(results)]
+    return "\n".join(parts) + "\n"
+
+
+def _targets(results: Results) -> Iterator[str]:
+    yield "On workload (a), but for the last two:"
+    yield ""
+    yield "| | goal | measured | |"
+    yield "|---|---|---|---|"
+    for about, goal, shown, met in verdicts(results):
+        yield f"| {about} | {goal} | {shown} | {'' if met is None else 'met' if met else '**not met**'} |"
+
+
+def _setting(measured: Measured) -> str:
+    return (
+        f"{measured.num_blocks:,} blocks of {measured.block_size} tokens, {measured.requests:,} prompts of "
+        f"{measured.prompt_tokens:,} tokens, {measured.live:,} live, first in, first out."
+    )
+
+
+def _table(measured: Measured) -> Iterator[str]:
+    kinds = [kind for kind in UNITS if kind in measured.costs]
+    yield "| | " + " | ".join(f"{UNITS[kind]}, us | ratio" for kind in kinds) + " | hits |"
+    yield "|---" * (2 * len(kinds) + 2) + "|"
+    names = list(dict.fromkeys(name for kind in kinds for name in measured.costs[kind]))
+    for name in names:
+        cells = [_cells(measured.costs[kind].get(name), is_ours=name == KVBLOCKS) for kind in kinds]
+        rate = measured.hit_rates.get(name)
+        yield f"| {name} | " + " | ".join(cells) + f" | {'' if rate is None else f'{rate:.1%}'} |"
+    for name, why in measured.broken.items():
+        yield f"| {name} | {why.splitlines()[0]:.80} |" + " |" * (2 * len(kinds))
+
+
+def _cells(cost: Cost | None, *, is_ours: bool) -> str:
+    if cost is None or cost.us.median < 0.02:  # the bare loop does nothing there
+        return " | "
+    us, ratio = cost.us, cost.ratio
+    shown = f"{us.median:.3g} ({us.low:.3g}-{us.high:.3g})"
+    return f"{shown} | " + ("1" if is_ours else f"{ratio.median:.3g} ({ratio.low:.3g}-{ratio.high:.3g})")
+
+
+def _sweep(sweep: Sequence[Measured], kind: str) -> Iterator[str]:
+    names = list(dict.fromkeys(name for measured in sweep for name in measured.costs.get(kind, {})))
+    yield f"{UNITS[kind]}, us".capitalize() + ":"
+    yield ""
+    yield "| | " + " | ".join(measured.workload for measured in sweep) + " |"
+    yield "|---" * (len(sweep) + 1) + "|"
+    for name in names:
+        if kind == APPEND and name.startswith("bare"):
+            continue
+        costs = [measured.costs.get(kind, {}).get(name) for measured in sweep]
+        yield f"| {name} | " + " | ".join("" if cost is None else f"{cost.us.median:.3g}" for cost in costs) + " |"
+
+
+def _traces(traces: Sequence[Measured]) -> Iterator[str]:
+    yield "The beginnings of recorded workloads ([Simulation](simulate.md) says what they are), each block of hash ids"
+    yield "as two tokens. Of outputs, each live request gets one token for each that arrives. Hit rates are of tokens;"
+    yield "they differ where engines evict by other rules."
+    for measured in traces:
+        yield ""
+        requests, blocks = f"{measured.requests:,} requests", f"{measured.num_blocks:,} blocks"
+        yield f"**{measured.workload}**: {requests}, {blocks}, {measured.live} live."
+        yield ""
+        yield from _table(measured)
+
+
+def _memory(results: Results) -> Iterator[str]:
+    yield "What Python has allocated for a pool that is all cached, nothing live; tensors are not counted."
+    yield ""
+    yield "| | bytes a block |"
+    yield "|---|---|"
+    for name, number in results.bytes_per_block.items():
+        yield f"| {name} | {number:,.0f} |"

@@ -1,0 +1,125 @@
+"""A process for each contestant: an engine is loaded once, with stubs that must not touch anything else."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from bench.contestants import Absent, Contestant
+from bench.memory import bytes_per_block
+from bench.playing import Played, play
+from bench.workloads import Workload
+
+
+class Broken(Exception):
+    """A contestant that fails on a workload; the message is its own."""
+
+
+@dataclass
+class Running:
+    """A contestant that has been started."""
+
+    contestant: Contestant
+    version: str
+    hash: str
+    _pipe: Connection
+    _process: BaseProcess
+
+    def play(self, workload: Workload) -> Played:
+        """Play it once. Raises Broken."""
+        self._pipe.send(workload)
+        answer = _received(self._pipe, self.contestant.name)
+        if isinstance(answer, str):
+            raise Broken(answer)
+        played: Played = answer
+        return played
+
+    def bytes_per_block(self) -> float:
+        """The memory of a pool that is all cached. Raises Broken."""
+        self._pipe.send(None)
+        answer = _received(self._pipe, self.contestant.name)
+        if isinstance(answer, str):
+            raise Broken(answer)
+        return float(answer)
+
+    def end(self) -> None:
+        self._pipe.close()
+        self._process.join(5)
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join()
+
+
+@contextlib.contextmanager
+def started(
+    contestants: Sequence[Contestant], nano_vllm: Path | None
+) -> Iterator[tuple[list[Running], dict[str, str]]]:
+    """Those that can take part, and of the others by name why not. All of them are ended on leaving."""
+    running: list[Running] = []
+    absent: dict[str, str] = {}
+    try:
+        for contestant in contestants:
+            try:
+                running.append(_start(contestant, contestant.root(nano_vllm)))
+            except Absent as why:
+                absent[contestant.name] = str(why)
+        yield running, absent
+    finally:
+        for one in running:
+            one.end()
+
+
+def _start(contestant: Contestant, root: Path | None) -> Running:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, contestant, root), daemon=True)
+    process.start()
+    theirs.close()
+    answer = _received(ours, contestant.name)
+    if isinstance(answer, str):
+        process.join()
+        raise Absent(answer)
+    version, hasher = answer
+    return Running(contestant, version, hasher, ours, process)
+
+
+def _received(pipe: Connection, name: str) -> Any:
+    try:
+        return pipe.recv()
+    except EOFError:
+        raise Broken(f"the process of {name} has ended") from None
+
+
+def _serve(pipe: Connection, contestant: Contestant, root: Path | None) -> None:
+    """The child: load, then play what comes until nobody sends any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, who ends this process
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for as long as the process lives)
+    try:
+        driver = contestant.make(root)
+    except Exception as error:
+        pipe.send(str(error) or type(error).__name__)
+        return
+    pipe.send((driver.version, driver.hash))
+    while True:
+        try:
+            workload = pipe.recv()
+        except EOFError:
+            return
+        answer: Any
+        try:
+            answer = play(driver, workload) if workload is not None else bytes_per_block(driver)
+        except Exception as error:
+            answer = f"{type(error).__name__}: {error}"
+        try:
+            pipe.send(answer)
+        except OSError:
+            return  # nobody waits for it any more
