@@ -89,7 +89,7 @@ BUGS = (
         "counts hits before it refuses",
         "        needed = blocks_for(",
         "        self._cached[seq_id] = 0\n        needed = blocks_for(",
-        ("allocate_refused", "allocate_with_hits_refused", "allocate_any_prompt"),
+        ("allocate_refused", "allocate_with_hits_refused"),
     ),
     Bug(
         _MANAGER,
@@ -105,8 +105,8 @@ BUGS = (
         _MANAGER,
         "allocates anything",
         "tokens = check_tokens(token_ids)",
-        "tokens = list(token_ids)",
-        ("allocate_misused",),
+        'tokens = array("I", token_ids)',
+        ("allocate_misused", "allocate_any_prompt"),
     ),
     Bug(
         _SPEC,
