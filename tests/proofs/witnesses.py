@@ -95,6 +95,7 @@ def _looks(place: Place, call: Call) -> Any:
     size = place.ledger.block_size
     return (
         place.ledger.enable_prefix_cache,
+        size == 1,
         bool(place.ledger.free),
         type(call.argument),
         end,
