@@ -34,7 +34,7 @@ class Image(NamedTuple):
     length: int
 
 
-def check_extra(salt: str | None, lora: Any, images: Iterable[Any], num_tokens: int) -> Extra:
+def check_extra(salt: Any, lora: Any, images: Iterable[Any], num_tokens: int) -> Extra:
     """What a caller gave for a prompt of so many tokens.
 
     Raises InvalidArgument for a salt that is no string, an adapter that is no pair of strings, an empty one of these,

@@ -64,7 +64,7 @@ GIVEN: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("given", GIVEN, ids=repr)
+@pytest.mark.parametrize("given", GIVEN, ids=[f"{i}-{type(given).__name__}" for i, given in enumerate(GIVEN)])
 def test_the_model_says_what_comes_of_it(given: Any) -> None:
     """As is proved: token ids are copied, be they items of anything or numbers in a buffer, and all else is refused."""
     expected = _expected(given)
