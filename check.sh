@@ -10,7 +10,7 @@ ROOT=$PWD
 # What the tests audit. The first row is brought at every run; the second needs torch; the third is 3 GB of wheels.
 ENGINE=vllm==0.33.0
 ENGINES="$ENGINE vllm-mlx==0.6.0"
-TORCH_ENGINES="sglang==0.5.23 transformers==5.24.0 transformers==5.5.0 lmdeploy==0.18.0"
+TORCH_ENGINES="sglang==0.5.23 transformers==5.24.0 transformers==5.5.0 lmdeploy==0.18.0 exllamav3==1.6.5"
 OLDER_ENGINES="vllm==0.28.0 vllm==0.23.0 vllm==0.18.1 vllm==0.14.1 vllm==0.11.2 vllm==0.10.2 vllm==0.9.2 vllm==0.8.5"
 OTHER_Z3=z3-solver==4.15.4
 BUG=tests/mutants/pool.py:KeepsMappingOnEviction
@@ -20,7 +20,7 @@ parts() {
     cat <<'END'
 lint    ruff check, ruff format --check, and the contracts on who may import whom
 types   mypy (strict) and pyright (standard)
-fetch   bring engines that the tests audit: vLLM 0.33.0 and vllm-mlx; with torch there four more; --all: all, and torch
+fetch   bring engines that the tests audit: vLLM 0.33.0 and vllm-mlx; with torch there five more; --all: all, and torch
 test    every test; those of an engine are skipped where it was not fetched
 p06     the seed's examples, line by line
 explore search every operation sequence of kvblocks on pools of up to 4 blocks; with --deep on (4,3) and (5,1) too

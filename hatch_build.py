@@ -34,9 +34,9 @@ class CustomBuildHook(BuildHookInterface[Any]):
         self._folder = Path(tempfile.mkdtemp(prefix="kvblocks-"))
         package = self._folder / "kvblocks"
         shutil.copytree(Path(self.root, PACKAGE), package, ignore=shutil.ignore_patterns("__pycache__"))
-        mypyc = [sys.executable, "-m", "mypyc", "--strict", "--ignore-missing-imports"]
         files = [f"kvblocks/{module}.py" for module in MODULES]
-        subprocess.run([*mypyc, *files], cwd=self._folder, check=True)
+        command = [sys.executable, "-m", "mypyc", "--strict", "--ignore-missing-imports", *files]
+        subprocess.run(command, cwd=self._folder, check=True)
         libraries = [
             *self._folder.glob("*__mypyc*"),
             *(f for m in MODULES for f in package.glob(f"{m}.*") if f.suffix != ".py"),

@@ -19,8 +19,8 @@ UNITS = {
 _PAGE = """\
 # Performance
 
-kvblocks beside the block managers of serving engines, on the same workloads, in one run. This page is written by
-`docs/generate.py` from [`performance.json`](performance.json), which `python -m bench --write docs` makes.
+kvblocks beside the block managers of serving engines, on the same workloads, each table in one run. This page is
+written by `docs/generate.py` from [`performance.json`](performance.json), which `python -m bench --write docs` makes.
 
 Each engine is called by its own methods as its scheduler calls them, request set-up and hashing included, and no
 adapter in between: see [`bench/drivers`](../bench/drivers/__init__.py). SGLang gets the tokens of a step in one call,
@@ -42,7 +42,7 @@ Measured on {machine}.
 """
 
 _SWEEPS = {
-    "pools": ("Size of the pool", "A prompt block where every block that is taken evicts another.", PROMPT),
+    "pools": ("Size of the pool", "A prompt block, nothing shared, in a pool full of cached content.", PROMPT),
     "lengths": ("Length of the prompt", "A block of a prompt, nothing shared.", PROMPT),
     "live": ("Live sequences", "An append, one token for each of so many live sequences.", APPEND),
 }

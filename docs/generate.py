@@ -20,7 +20,8 @@ from kvaudit.cli.main import app
 from kvaudit.conformance.entries import read_table
 from kvaudit.conformance.shown import markdown as conformance_table
 from kvaudit.evidence import read_matrix
-from kvaudit.goals import GOALS, Goal
+from kvaudit.goal import Goal
+from kvaudit.goals import GOALS
 from kvaudit.matrix import markdown
 from kvaudit.profiles import PROFILES
 from kvaudit.protocol import MANAGER, SCHEDULER, LevelName, Program
@@ -165,6 +166,8 @@ def _goal(goal: Goal, level: LevelName, heading: str) -> list[str]:
     profiles = [profile for profile in PROFILES.values() if profile.level == level]
     without = [f"`{profile.name}`" for profile in profiles if goal.id in profile.beyond]
     only = f" Not asked for under {', '.join(without)}." if without else ""
+    needs = [f"`{kind}`" for kind in goal.needs]
+    only += f" Asked for where `allocate` takes {' and '.join(needs)}." if needs else ""
     return [
         f"{heading} {goal.id}",
         "",

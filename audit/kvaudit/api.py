@@ -7,6 +7,7 @@ offers (`slot`, `can_allocate`, `block_table`, `observe`) is checked too.
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -16,7 +17,9 @@ import msgspec
 from kvaudit.errors import TargetError
 from kvaudit.in_process import MOST, InProcessTarget, is_named, plain
 from kvaudit.protocol import (
+    EXTRAS,
     MANAGER,
+    NOTHING,
     Allocate,
     Append,
     Call,
@@ -47,6 +50,10 @@ class ApiTarget(InProcessTarget):
     driven_at: ClassVar[LevelName] = MANAGER
     required = REQUIRED
     optional = OPTIONAL
+
+    def __init__(self, make: Callable[..., Any], **named: Any) -> None:
+        super().__init__(make, **named)
+        self.capabilities |= _taken(getattr(make, "allocate"))  # noqa: B009
 
     def _handlers(self) -> Mapping[type[Any], Callable[[Any], Outcome]]:
         return {
@@ -82,7 +89,10 @@ class ApiTarget(InProcessTarget):
     def _allocate(self, operation: Allocate) -> Outcome:
         tokens = list(operation.tokens)
         self._lists.append(tokens)
-        table = self._manager.allocate(operation.seq, tokens)
+        if operation.extra is NOTHING:
+            table = self._manager.allocate(operation.seq, tokens)
+        else:
+            table = self._manager.allocate(operation.seq, tokens, **operation.extra.named())
         self._live.append(operation.seq)
         if isinstance(table, list):
             self._lists.append(table)
@@ -136,8 +146,16 @@ class ApiTarget(InProcessTarget):
         if call.fail_at is not None:
             args[-1] = _failing(args[-1], call.fail_at)
         method = getattr(self._manager, call.method)
-        result = method(*args) if callable(method) else method
+        result = method(*args, **(call.named or {})) if callable(method) else method
         return Returned(plain(result))
+
+
+def _taken(allocate: Any) -> frozenset[str]:
+    """What of EXTRAS a method has arguments for."""
+    try:
+        return frozenset(EXTRAS).intersection(inspect.signature(allocate).parameters)
+    except (TypeError, ValueError):  # of a builtin nobody knows
+        return frozenset()
 
 
 def _plain_table(value: Any) -> Any:

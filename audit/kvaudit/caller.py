@@ -11,9 +11,10 @@ from typing import Any
 
 from kvaudit.breach import Breach
 from kvaudit.protocol import Allocate, Append, Pool
+from kvspec.extra import Extra
 from kvspec.identity import Identity, identity
 from kvspec.ledger import Ledger, SeqId
-from kvspec.memory import ShadowMemory
+from kvspec.memory import ShadowMemory, prefixes_of
 
 _MOST_KNOWN = 50_000
 _known: dict[tuple[Identity | None, int], Identity] = {}
@@ -53,19 +54,19 @@ class Caller:
         """
         for seq, record in ledger.sequences.items():
             if not set(record.table).isdisjoint(blocks):
-                prefixes = self._prefixes[seq] = self._prefixes_of(record.tokens)
+                prefixes = self._prefixes[seq] = self._prefixes_of(record.tokens, record.extra)
                 self._tables[seq] = list(record.table)
                 self._memory.write(record.table, prefixes, 0)
         for block in blocks:
             h = ledger.block_hash[block]
             if h is not None and not ledger.ref[block]:
-                prefixes = self._prefixes_of(h.prefix())
+                prefixes = self._prefixes_of(h.prefix(), h.extra_of_all())
                 self._memory.write([block] * len(h.path()), prefixes, len(prefixes) - self._size)
         self._suspects.update(self._tables)
 
     def allocated(self, op: Allocate, table: list[int], cached: Any) -> list[Breach]:
         """Write the tokens that are not cached, through the table that was answered."""
-        prefixes = self._prefixes_of(op.tokens)
+        prefixes = self._prefixes_of(op.tokens, op.extra.items)
         if len(table) * self._size < len(prefixes):
             return []  # there is no slot for the last tokens: broken enough without us
         start = cached if type(cached) is int and 0 <= cached <= len(prefixes) else 0
@@ -85,7 +86,7 @@ class Caller:
         else:
             self._suspects.update(self._readers((block,)))
         self._suspects.add(op.seq)
-        prefixes += self._prefixes_of((op.token,), after=prefixes[-1])
+        prefixes += self._prefixes_of((op.token,), after=prefixes[-1])  # whose extra is in the prefix: see is_legal
         self._memory.write(table, prefixes, len(prefixes) - 1)
         return breaches
 
@@ -121,8 +122,10 @@ class Caller:
         self._suspects.clear()
         return []
 
-    def _prefixes_of(self, tokens: Sequence[int], after: Identity | None = None) -> list[Identity]:
+    def _prefixes_of(self, tokens: Sequence[int], extra: Extra = (), after: Identity | None = None) -> list[Identity]:
         """`kvspec.memory.prefixes_of`, remembering what it said: prompts repeat each other all the time."""
+        if extra:
+            return prefixes_of(tokens, after, extra)
         prefixes: list[Identity] = []
         for token in tokens:
             prefix = _known.get((after, token))

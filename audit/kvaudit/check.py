@@ -147,7 +147,7 @@ class Checker:
 
     def _own_table(self, op: Allocate) -> list[int]:
         ledger = self._ledger
-        hits = SEED.hits(ledger, run_of_hits(ledger, full_chain(ledger, op.tokens), len(op.tokens)))
+        hits = SEED.hits(ledger, run_of_hits(ledger, full_chain(ledger, op.tokens, op.extra.items), len(op.tokens)))
         needed = blocks_for(len(op.tokens), ledger.block_size) - len(hits)
         new = SEED.blocks(ledger, hits, needed)
         return [*hits, *new, *[0] * (needed - len(new))]  # with too few blocks, which ones does not matter

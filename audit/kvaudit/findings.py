@@ -68,7 +68,7 @@ def failure_of(subject: Subject, execution: Execution[Any, Any], origin: Origin 
         len(lines),
         refusals=spec.refusals,
         origin=origin,
-        features=features_of(subject.profile.level),
+        features=features_of(subject.profile.level, (line.operation for line in lines)),
     )
     finding = _finding(execution, execution.breaches, execution.shown(), None, [])
     return Failure(msgspec.structs.replace(finding, details=[*finding.details, *notes]), header, lines)

@@ -13,7 +13,7 @@ import msgspec
 from kvaudit.breach import SEVERITY
 from kvaudit.errors import UsageError
 from kvaudit.findings import Failure
-from kvaudit.programs import names_of, prompt_of
+from kvaudit.programs import extra_of, names_of, prompt_of
 from kvaudit.protocol import AnyMutation
 from kvaudit.scenario import Scenario
 from kvaudit.trace import TraceLine, read_lines
@@ -25,7 +25,8 @@ _REPEATS_BEFORE_MUTED = 3
 
 
 def shape_of(program: Iterable[AnyMutation]) -> str:
-    """The program with its sequences renamed in the order in which they appear, and only the number of its tokens.
+    """The program with its sequences renamed in the order in which they appear; of tokens only how many there are,
+    and of what else a sequence depends on only the kinds.
 
     Which tokens are left over when a program is made small is a matter of chance.
     """
@@ -34,7 +35,7 @@ def shape_of(program: Iterable[AnyMutation]) -> str:
     for operation in program:
         names = [seqs.setdefault(seq, f"s{len(seqs)}") for seq in names_of(operation)]
         length = [str(len(prompt_of(operation)))] if prompt_of(operation) else []
-        parts.append(" ".join([type(operation).__name__, *names, *length]))
+        parts.append(" ".join([type(operation).__name__, *names, *length, *extra_of(operation).named()]))
     return "; ".join(parts)
 
 

@@ -64,7 +64,9 @@ class InProcessTarget:
         self.stubs = tuple(stubs)
         self.notes = tuple(notes)
         self._check(make)
-        self.capabilities = frozenset(self.required) | {method for method in self.optional if hasattr(make, method)}
+        self.capabilities: frozenset[str] = frozenset(self.required) | {
+            method for method in self.optional if hasattr(make, method)
+        }
         self.settings: Mapping[str, tuple[Setting, ...]] = {}
         self._make = make
         self._refusals = refusals

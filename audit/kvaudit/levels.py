@@ -15,7 +15,7 @@ from kvaudit import goals, tracker, workload
 from kvaudit.duty import Duty
 from kvaudit.errors import UsageError
 from kvaudit.execution import Execution
-from kvaudit.goals import Goal
+from kvaudit.goal import Goal
 from kvaudit.manager_execution import ManagerExecution
 from kvaudit.profiles import PROFILES, Profile
 from kvaudit.protocol import MANAGER, SCHEDULER, LevelName, Pool, Setting
@@ -96,9 +96,16 @@ def play(target: Target, scenario: Scenario, profile: Profile) -> Execution[Any,
     return level_of(profile).execution(target, scenario.pool, profile).play(scenario.program)
 
 
-def goals_of(profile: Profile) -> tuple[Goal, ...]:
-    """The goals that a target under this profile can reach, with witnesses for pools that it can make."""
-    return tuple(_fitted(goal, profile) for goal in level_of(profile).goals if goal.id not in profile.beyond)
+def goals_of(profile: Profile, capabilities: Collection[str]) -> tuple[Goal, ...]:
+    """The goals that a target under this profile can reach, with witnesses for pools that it can make.
+
+    capabilities: what the target offers.
+    """
+    return tuple(
+        _fitted(goal, profile)
+        for goal in level_of(profile).goals
+        if goal.id not in profile.beyond and all(kind in capabilities for kind in goal.needs)
+    )
 
 
 def _fitted(goal: Goal, profile: Profile) -> Goal:

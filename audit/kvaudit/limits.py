@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kvaudit.programs import prompt_of, with_prompt
+from kvaudit.programs import extra_of, prompt_of, with_extra, with_prompt
 from kvaudit.protocol import MAX_TOKEN, AnyMutation, Append, Pool, Program, Step, Submit
+from kvspec.extra import Image
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,10 @@ def _repeated(operation: AnyMutation, times: int) -> Iterator[AnyMutation]:
         longer = with_prompt(operation, tuple(token for token in prompt for _ in range(times)))
         if isinstance(longer, Submit):
             longer = msgspec.structs.replace(longer, max_new_tokens=longer.max_new_tokens * times)
+        extra = extra_of(operation)
+        if extra.images:
+            images = tuple(Image(i.content_hash, i.start * times, i.length * times) for i in extra.images)
+            longer = with_extra(longer, msgspec.structs.replace(extra, images=images))
         yield longer
     else:
         grows = isinstance(operation, Append) or (isinstance(operation, Step) and not operation.cancel)

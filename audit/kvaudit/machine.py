@@ -20,7 +20,8 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from kvaudit.workload import Driver, EndExample, Rule, T
+from kvaudit.choosing import T
+from kvaudit.workload import Driver, EndExample, Rule
 
 STEPS_PER_EXAMPLE = 80
 EXAMPLES_PER_BATCH = 100

@@ -8,6 +8,7 @@ import msgspec
 
 from kvaudit import words
 from kvaudit.breach import Breach
+from kvaudit.errors import UsageError
 from kvaudit.excuses import excused_by
 from kvaudit.execution import Execution, Played
 from kvaudit.observation import comparable
@@ -19,6 +20,7 @@ from kvaudit.steps_shown import step_shown
 from kvaudit.targets import Target
 from kvaudit.trace import TraceLine
 from kvaudit.transcript import answers
+from kvspec.extra import is_legal
 
 
 class ManagerExecution(Execution[Mutation, Judgement]):
@@ -40,10 +42,18 @@ class ManagerExecution(Execution[Mutation, Judgement]):
         if self.excused:
             return False
         is_live = operation.seq in self.oracle.ledger.sequences
-        return not is_live and bool(operation.tokens) if isinstance(operation, Allocate) else is_live
+        if isinstance(operation, Allocate):
+            tokens = operation.tokens
+            return not is_live and bool(tokens) and is_legal(operation.extra.items, len(tokens))
+        return is_live
 
     def apply(self, operation: Mutation) -> Judgement:
-        """Play one legal operation on the target and judge it."""
+        """Play one legal operation on the target and judge it.
+
+        Raises UsageError if the target cannot be told what the sequence depends on beside its tokens.
+        """
+        if isinstance(operation, Allocate):
+            check_offered(self.target, operation)
         asked = self.oracle.ask(operation)
         self._asked.append(asked)
         outcomes = self.target.run(asked)
@@ -103,3 +113,13 @@ class ManagerExecution(Execution[Mutation, Judgement]):
             TraceLine(number, played.operation, *answers(played.operation, played.judgement))
             for number, played in enumerate(self.played, start=1)
         ]
+
+
+def check_offered(target: Target, operation: Allocate) -> None:
+    """Raises UsageError if the sequence depends on something that the target cannot be told."""
+    missing = [name for name in operation.extra.named() if name not in target.capabilities]
+    if missing:
+        raise UsageError(
+            f"{target.name} cannot be given the {' and '.join(missing)} of {operation.seq!r}: its allocate is to take "
+            f"an argument of that name, or a program is to declare it in its capabilities"
+        )

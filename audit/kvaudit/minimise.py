@@ -17,7 +17,7 @@ from kvaudit.profiles import Profile
 from kvaudit.scenario import Scenario
 from kvaudit.shrink import shrink
 from kvaudit.targets import Target
-from kvaudit.trace import TraceHeader, TraceLine
+from kvaudit.trace import TraceHeader, TraceLine, features_of
 
 _MAX_PLAYS = 20_000
 """Ten times those of an audit: somebody waits for this one trace, and may end it with Ctrl-C."""
@@ -75,7 +75,12 @@ def minimise(
         if "observe" in target.capabilities:
             told.append("with observe() a fault may be seen earlier, under another name: see --black-box")
     new = msgspec.structs.replace(
-        header, pool=small.pool, profile=profile.name, obligation=obligation, steps=len(lines)
+        header,
+        pool=small.pool,
+        profile=profile.name,
+        obligation=obligation,
+        steps=len(lines),
+        features=features_of(profile.level, (line.operation for line in lines)),
     )
     return Small(
         new, lines, told, f"{obligation} in {words.count(len(lines), 'operation')} instead of {len(scenario.program):,}"

@@ -11,6 +11,7 @@ from kvaudit.protocol import (
     Allocate,
     Append,
     Call,
+    Extras,
     Failed,
     Free,
     Observe,
@@ -22,6 +23,7 @@ from kvaudit.protocol import (
     is_hang,
 )
 from kvaudit.targets import Target
+from kvspec.extra import Image
 
 BAD_POOLS = (Pool(0, 2), Pool(-1, 2), Pool(4, 0), Pool(4, -1))
 """Pools that nobody can have."""
@@ -31,6 +33,19 @@ BOOLEAN_POOLS = (Pool(True, 2), Pool(4, True))
 
 BAD_TOKENS = (-1, MAX_TOKEN + 1, 1.5, True, "x", None)
 """What is no token id. A bool is an int in Python: it gets past `isinstance`, and is equal to 0 or 1 as a key."""
+
+BAD_NAMES = ("", 5, True)
+BAD_LORAS = ("xy", ("x",), ("", "1"), ("x", ""), ("x", 1))
+BAD_HASHES = (5, ((b"", 0, 1),), (("x", 0, 1),), ((b"x", 0),), ((b"x", True, 1),))
+"""What is no salt, no LoRA and no list of images. A hash that is text is none: it would be taken for its bytes."""
+
+BAD_PLACES = {
+    "an image that ends after the prompt": ((1, 3),),
+    "an image that begins before the prompt": ((-1, 2),),
+    "an image of no tokens": ((1, 0),),
+    "two images that overlap": ((0, 2), (1, 1)),
+}
+"""Where no image can be in a prompt of three tokens: start and length."""
 
 _POOL = Pool(4, 2)
 _SETUP: tuple[Operation, ...] = (
@@ -54,7 +69,7 @@ class Misuse:
     """
 
     kind: str
-    call: Call | Pool
+    call: Call | Allocate | Pool
     setup: tuple[Operation, ...] = _SETUP
     value: str = ""
 
@@ -105,6 +120,7 @@ def _kinds(target: Target) -> Iterator[Misuse]:
     for method, args in (("append_slot", (5,)), ("free", ()), ("num_cached_tokens", ())):
         for seq in ("b", "never"):
             yield Misuse(f"{method} with the id of no live sequence", Call(method, (seq, *args)))
+    yield from _extras(capabilities)
     if "block_table" in capabilities:
         yield Misuse("block_table with the id of no live sequence", Call("block_table", ("b",)))
     if "slot" in capabilities:
@@ -113,6 +129,18 @@ def _kinds(target: Target) -> Iterator[Misuse]:
             yield Misuse(f"slot of position {pos} of 5 tokens", Call("slot", ("a", pos)))
     if "can_allocate" in capabilities:
         yield Misuse("can_allocate of -1 tokens", Call("can_allocate", (-1,)))
+
+
+def _extras(capabilities: frozenset[str]) -> Iterator[Misuse]:
+    """What no sequence can depend on."""
+    wrong = {"salt": BAD_NAMES, "lora": BAD_LORAS, "images": BAD_HASHES}
+    for name, values in wrong.items():
+        for value in values if name in capabilities else ():
+            call = Call("allocate", ("c", (5, 6, 7)), named={name: value})
+            yield Misuse(f"allocate with {name}={VALUE}", call, value=repr(value))
+    for what, images in BAD_PLACES.items() if "images" in capabilities else ():
+        given = Extras(images=tuple(Image(b"x", start, length) for start, length in images))
+        yield Misuse(f"allocate with {what}", Allocate("c", (5, 6, 7), given))
 
 
 def try_misuse(target: Target, on_try: Callable[[], None] = lambda: None) -> tuple[int, list[Accepted]]:
@@ -139,7 +167,7 @@ def bad_pool(target: Target, pool: Pool) -> str:
     return "" if failed.named else f"ends in {failed.error}"
 
 
-def _bad_call(target: Target, setup: tuple[Operation, ...], call: Call) -> str | None:
+def _bad_call(target: Target, setup: tuple[Operation, ...], call: Call | Allocate) -> str | None:
     """How a call was not refused cleanly; empty if it was, None if the target cannot make it."""
     failed: Failed | None = target.open(_POOL)
     if failed is not None:

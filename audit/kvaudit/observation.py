@@ -10,6 +10,7 @@ import msgspec
 
 from kvaudit.errors import TargetError
 from kvaudit.protocol import Observed, Outcome, Raised, State
+from kvspec.extra import Salt
 from kvspec.identity import Identity, identity
 from kvspec.ledger import Change, Ledger, Sequence
 from kvspec.variants import Variants
@@ -17,7 +18,7 @@ from kvspec.variants import Variants
 _UNKNOWN = object()
 """Stands for the key of an identity that has never been seen with one: equals nothing."""
 
-_NO_KEY = identity(None, (), ("no key",))
+_NO_KEY = identity(None, (), (Salt("no key"),))
 """Stands for None where a key is due: equals no identity."""
 
 
@@ -63,7 +64,7 @@ class Keys:
         if key is None:
             return None
         known = self._identity_of.get(key)
-        return known if known is not None else identity(None, (), ("unknown key", str(key)))
+        return known if known is not None else identity(None, (), (Salt(f"unknown key {key}"),))
 
     def translated(self, state: State) -> State | None:
         """The state with identities in place of keys, without `hashes`; None if its values make no sense."""
@@ -233,6 +234,7 @@ def _records(state: State, due: Ledger, keys: Keys) -> dict[Any, Sequence]:
             (state.tokens or {}).get(name, record.tokens),
             chain,
             (state.cached or {}).get(name, record.num_cached_tokens),
+            record.extra,
         )
     return found
 

@@ -254,6 +254,7 @@ class Oracle:
             LedgerView(observed, num_free_blocks=num_free_blocks),
             op.seq,
             op.tokens if isinstance(op, Allocate) else (op.token,) if isinstance(op, Append) else (),
+            extra=op.extra.items if isinstance(op, Allocate) else (),
             refused=refused,
             result=step.result if step is not None else None,
             variants=self._variants,

@@ -6,7 +6,20 @@ from collections.abc import Callable
 
 import msgspec
 
-from kvaudit.protocol import Allocate, AnyMutation, Append, ManagerProgram, Mutation, Program, Request, Step, Submit
+from kvaudit.protocol import (
+    NOTHING,
+    Allocate,
+    AnyMutation,
+    Append,
+    Extras,
+    ManagerProgram,
+    Mutation,
+    Program,
+    Request,
+    Step,
+    Submit,
+)
+from kvspec.extra import Image
 
 Tokens = tuple[int, ...]
 
@@ -29,6 +42,25 @@ def prompt_of(operation: AnyMutation) -> Tokens:
 def tokens_of(operation: AnyMutation) -> Tokens:
     """The token ids that it speaks of."""
     return (operation.token,) if isinstance(operation, (Append, Step)) else prompt_of(operation)
+
+
+def extra_of(operation: AnyMutation) -> Extras:
+    """What the sequence that it begins depends on beside its tokens."""
+    return operation.extra if isinstance(operation, Allocate) else NOTHING
+
+
+def with_extra(operation: AnyMutation, extra: Extras) -> AnyMutation:
+    """The beginning of a sequence, which depends on something else."""
+    return msgspec.structs.replace(operation, extra=extra)
+
+
+def with_hashes(operation: AnyMutation, rename: Callable[[bytes], bytes]) -> AnyMutation:
+    """The operation with the hashes of its images renamed."""
+    extra = extra_of(operation)
+    if not extra.images:
+        return operation
+    images = tuple(Image(rename(image.content_hash), image.start, image.length) for image in extra.images)
+    return with_extra(operation, msgspec.structs.replace(extra, images=images))
 
 
 def names_of(operation: AnyMutation) -> tuple[str, ...]:

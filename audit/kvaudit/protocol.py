@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from kvspec.extra import Extra, Image, Lora, Salt, extra_of
+
 VERSION = 1
 """Version of the protocol. A target that speaks another one is not started."""
 
@@ -52,6 +54,44 @@ class Pool(msgspec.Struct, frozen=True):
         return {} if self.settings is msgspec.UNSET else self.settings
 
 
+class Extras(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the KV of a sequence depends on beside its tokens (`kvspec.extra`), as a caller says it."""
+
+    salt: str | None = None
+    lora: Lora | None = None
+    images: tuple[Image, ...] = ()
+
+    @classmethod
+    def of(cls, extra: Extra) -> Extras:
+        """The same, of what the specification makes of it."""
+        if not extra:
+            return NOTHING
+        salt = next((item.value for item in extra if isinstance(item, Salt)), None)
+        lora = next((item for item in extra if isinstance(item, Lora)), None)
+        return cls(salt, lora, tuple(item for item in extra if isinstance(item, Image)))
+
+    @property
+    def items(self) -> Extra:
+        """What the specification makes of it."""
+        return () if self is NOTHING else extra_of(self.salt, self.lora, self.images)
+
+    def named(self) -> dict[str, Any]:
+        """The keyword arguments of a method that takes it: plain values, and only those that say something."""
+        given: dict[str, Any] = {} if self.salt is None else {"salt": self.salt}
+        if self.lora is not None:
+            given["lora"] = (self.lora.id, self.lora.version)
+        if self.images:
+            given["images"] = [(image.content_hash, image.start, image.length) for image in self.images]
+        return given
+
+
+NOTHING = Extras()
+"""It depends on its tokens alone."""
+
+EXTRAS: tuple[str, ...] = Extras.__struct_fields__
+"""The kinds of it: a target whose `allocate` takes an argument of that name is given it."""
+
+
 # --- operations --------------------------------------------------------------------------------------------
 
 
@@ -59,11 +99,12 @@ class _Operation(msgspec.Struct, frozen=True, tag_field="op", tag=str.lower):
     pass
 
 
-class Allocate(_Operation, frozen=True):
+class Allocate(_Operation, frozen=True, omit_defaults=True):
     """Start sequence `seq` with a prompt. Returns its block table."""
 
     seq: str
     tokens: tuple[int, ...]
+    extra: Extras = NOTHING
 
 
 class Append(_Operation, frozen=True):
@@ -125,11 +166,15 @@ class Scribble(_Operation, frozen=True):
 
 
 class Call(_Operation, frozen=True):
-    """A raw call, for misuse. With `fail_at`, iterating the last argument raises at that index."""
+    """A raw call, for misuse. With `fail_at`, iterating the last argument raises at that index.
+
+    named: its keyword arguments.
+    """
 
     method: str
     args: tuple[Any, ...]
     fail_at: int | None = None
+    named: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 Mutation = Allocate | Append | Free
@@ -246,10 +291,10 @@ class Stop(_Message, frozen=True):
 class Started(_Message, frozen=True):
     """Who the target is.
 
-    capabilities: the names of the methods that it offers. profile: the rules to which it wants to be held, by name, or
-    all of them (the fields of `kvaudit.profiles.Profile`); empty: the usual ones of its level. stubs: modules that were
-    replaced. notes: what a reader of the report should know. settings: of a scheduler, the values among which each is
-    drawn.
+    capabilities: the names of the methods that it offers, and of EXTRAS those that its allocate takes. profile: the
+    rules to which it wants to be held, by name, or all of them (the fields of `kvaudit.profiles.Profile`); empty: the
+    usual ones of its level. stubs: modules that were replaced. notes: what a reader of the report should know.
+    settings: of a scheduler, the values among which each is drawn.
     """
 
     name: str

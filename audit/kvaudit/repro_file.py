@@ -88,7 +88,8 @@ def _call(operation: AnyMutation) -> str:
     if isinstance(operation, Cancel):
         return f"cancel({seq})"
     if isinstance(operation, Allocate):
-        return f"allocate({seq}, {list(operation.tokens)})"
+        named = "".join(f", {name}={_literal(value)}" for name, value in operation.extra.named().items())
+        return f"allocate({seq}, {list(operation.tokens)}{named})"
     return f"append_slot({seq}, {operation.token})" if isinstance(operation, Append) else f"free({seq})"
 
 

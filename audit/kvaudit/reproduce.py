@@ -15,10 +15,11 @@ from kvaudit.errors import TargetError, UsageError
 from kvaudit.execution import Execution
 from kvaudit.findings import details
 from kvaudit.levels import play, rules_for, unseen
-from kvaudit.protocol import Allocate, AnyMutation, Append, Cancel, Free, LevelName, Pool, Setting, Step, Submit
+from kvaudit.protocol import Allocate, AnyMutation, Append, Cancel, Extras, Free, LevelName, Pool, Setting, Step, Submit
 from kvaudit.refusals import Refusals, refusal_names
 from kvaudit.scenario import Scenario
 from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec
+from kvspec.extra import Image, Lora
 
 
 class Audited:
@@ -32,10 +33,19 @@ class Audited:
     def __init__(self, execution: Execution[Any, Any]) -> None:
         self._execution = execution
 
-    def allocate(self, seq: str, tokens: Sequence[int]) -> None:
-        """A new sequence with these tokens."""
+    def allocate(
+        self,
+        seq: str,
+        tokens: Sequence[int],
+        *,
+        salt: str | None = None,
+        lora: tuple[str, str] | None = None,
+        images: Sequence[tuple[bytes, int, int]] = (),
+    ) -> None:
+        """A new sequence with these tokens. lora: id and version. images: each its content hash, start and length."""
         __tracebackhide__ = True  # a failure is shown at the call
-        self._apply(Allocate(seq, tuple(tokens)))
+        extra = Extras(salt, Lora(*lora) if lora else None, tuple(Image(*image) for image in images))
+        self._apply(Allocate(seq, tuple(tokens), extra))
 
     def append_slot(self, seq: str, token: int) -> None:
         """One more token of a live sequence."""

@@ -149,7 +149,7 @@ def own_step(ledger: Ledger, operation: Mutation) -> Step:
 
 def _step(ledger: Ledger, operation: Mutation, policy: Policy) -> Step:
     if isinstance(operation, Allocate):
-        return operations.allocate(ledger, operation.seq, operation.tokens, policy)
+        return operations.allocate(ledger, operation.seq, operation.tokens, policy, operation.extra.items)
     if isinstance(operation, Append):
         return operations.append_slot(ledger, operation.seq, operation.token, policy)
     return operations.free(ledger, operation.seq)

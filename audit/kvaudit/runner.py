@@ -102,6 +102,7 @@ class Audit:
         self._spec = spec
         self._profile = profile
         self._options = options
+        self._goals = goals_of(profile, target.capabilities)
         self._subject = Subject(target, spec, profile, options.failures)
         self._emit = emit
         self._known = read_known(options.known, spec.text) if options.known is not None else []
@@ -185,7 +186,7 @@ class Audit:
 
     def _play_witnesses(self) -> None:
         self._session.phase = "witnesses"
-        for goal in goals_of(self._profile):
+        for goal in self._goals:
             for scenario in configured(goal.witness, self._target.settings):
                 self._session.play(scenario, Origin("witness"))
                 if self._session.tally.goals[goal.id]:
@@ -336,7 +337,7 @@ class Audit:
         return Report(
             header=self._header(),
             rows=table,
-            goals=[GoalCount(g.id, g.statement, tally.goals[g.id]) for g in goals_of(self._profile)],
+            goals=[GoalCount(g.id, g.statement, tally.goals[g.id]) for g in self._goals],
             findings=findings,
             more=groups.uncounted,
             steps=tally.steps,

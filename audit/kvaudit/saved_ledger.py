@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from kvaudit.errors import UsageError
-from kvaudit.protocol import MAX_TOKEN, Pool
+from kvaudit.protocol import MAX_TOKEN, NOTHING, Extras, Pool
+from kvspec.extra import is_legal
 from kvspec.identity import Identity, identity
 from kvspec.ledger import Ledger, SeqId, Sequence
 from kvspec.operations import blocks_for, full_chain
@@ -14,14 +15,16 @@ from kvspec.operations import blocks_for, full_chain
 class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a full block holds.
 
-    tokens: of this block. parent: the content before it, by its place in the list; None for a first block.
-    blocks: who carries it. mapped: the one among them that a hit returns, None if it cannot be hit.
+    tokens: of this block. parent: the content before it, by its place in the list; None for a first block. blocks: who
+    carries it. mapped: the one among them that a hit returns, None if it cannot be hit. extra: what this block adds to
+    what its parent depends on.
     """
 
     tokens: tuple[int, ...]
     parent: int | None = None
     blocks: tuple[int, ...] = ()
     mapped: int | None = None
+    extra: Extras = NOTHING
 
 
 class SavedSequence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -30,6 +33,7 @@ class SavedSequence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     table: tuple[int, ...]
     tokens: tuple[int, ...]
     num_cached_tokens: int = 0
+    extra: Extras = NOTHING
 
 
 class SavedLedger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -58,8 +62,12 @@ def saved_ledger(ledger: Ledger) -> SavedLedger:
         for h in reversed(missing):
             place[h] = len(contents)
             parent = place[h.parent] if h.parent is not None else None
-            contents.append(Content(h.tokens, parent, tuple(carriers.get(h, ())), ledger.hash_to_block.get(h)))
-    sequences = {str(seq): SavedSequence(s.table, s.tokens, s.num_cached_tokens) for seq, s in ledger.sequences.items()}
+            blocks, mapped = tuple(carriers.get(h, ())), ledger.hash_to_block.get(h)
+            contents.append(Content(h.tokens, parent, blocks, mapped, Extras.of(h.extra)))
+    sequences = {
+        str(seq): SavedSequence(s.table, s.tokens, s.num_cached_tokens, Extras.of(s.extra))
+        for seq, s in ledger.sequences.items()
+    }
     return SavedLedger(tuple(ledger.free), tuple(ledger.evictable), tuple(contents), sequences)
 
 
@@ -75,7 +83,8 @@ def ledger_of(pool: Pool, saved: SavedLedger) -> Ledger:
         )
         _demand(content.parent is None or 0 <= content.parent < i, f"{what} stands before its parent")
         _demand(all(map(_is_token, content.tokens)), f"{what} has tokens beyond 0 .. 2^32-1")
-        h = identity(nodes[content.parent] if content.parent is not None else None, content.tokens)
+        parent = nodes[content.parent] if content.parent is not None else None
+        h = identity(parent, content.tokens, content.extra.items)
         nodes.append(h)
         for b in content.blocks:
             _demand(0 <= b < pool.num_blocks and block_hash[b] is None, f"{what}: block {b} is none, or has another")
@@ -89,13 +98,14 @@ def ledger_of(pool: Pool, saved: SavedLedger) -> Ledger:
     sequences: dict[SeqId, Sequence] = {}
     fresh = Ledger(pool.num_blocks, pool.block_size, pool.enable_prefix_cache, (), (), (), (), {}, {})
     for seq, record in saved.sequences.items():
-        chain = full_chain(fresh, record.tokens)
+        extra = record.extra.items
+        chain = full_chain(fresh, record.tokens, extra)
         _check_sequence(pool, seq, record)
         for i, b in enumerate(record.table):
             ref[b] += 1
             due = chain[i] if i < len(chain) else None
             _demand(block_hash[b] is due, f"block {b} does not carry the content that {seq!r} has there")
-        sequences[seq] = Sequence(record.table, record.tokens, chain, record.num_cached_tokens)
+        sequences[seq] = Sequence(record.table, record.tokens, chain, record.num_cached_tokens, extra)
     _check_lists(pool, saved, ref, block_hash)
     return fresh._replace(
         free=saved.free,
@@ -110,6 +120,7 @@ def ledger_of(pool: Pool, saved: SavedLedger) -> Ledger:
 def _check_sequence(pool: Pool, seq: str, record: SavedSequence) -> None:
     _demand(bool(seq) and bool(record.tokens), "a sequence has an id and at least one token")
     _demand(all(map(_is_token, record.tokens)), f"{seq!r} has tokens beyond 0 .. 2^32-1")
+    _demand(is_legal(record.extra.items, len(record.tokens)), f"no prompt of {seq!r} can have had that extra")
     due = blocks_for(len(record.tokens), pool.block_size)
     _demand(len(record.table) == due, f"{len(record.tokens)} tokens of {seq!r} need a table of {due} blocks")
     _demand(all(0 <= b < pool.num_blocks for b in record.table), f"the table of {seq!r} names blocks that are none")

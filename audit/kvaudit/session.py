@@ -16,7 +16,7 @@ from kvaudit.findings import Failure, Subject, details, failure_of
 from kvaudit.groups import Groups, key_of
 from kvaudit.interrupt import Interrupt
 from kvaudit.levels import goals_of, level_of, play
-from kvaudit.protocol import Pool
+from kvaudit.protocol import EXTRAS, Pool
 from kvaudit.scenario import Scenario
 from kvaudit.shrink import MAX_PLAYS, shrink
 from kvaudit.trace import Origin
@@ -107,12 +107,13 @@ class Session(Driver):
         on_tick: Callable[[], None] = lambda: None,
         interrupt: Interrupt | None = None,
     ) -> None:
-        self.tally = Tally(goals={goal.id: 0 for goal in goals_of(subject.profile)})
+        self.tally = Tally(goals={goal.id: 0 for goal in goals_of(subject.profile, subject.target.capabilities)})
         self.phase = ""
         self.began = time.monotonic()
         self._subject = subject
         self._budget = budget
         self.limits = subject.profile.limits
+        self.extras = subject.target.capabilities.intersection(EXTRAS)
         self._groups = groups
         self._on_failure = on_failure
         self._on_tick = on_tick

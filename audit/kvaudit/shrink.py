@@ -12,15 +12,18 @@ import msgspec
 
 from kvaudit.programs import (
     cancelled_by,
+    extra_of,
     names_of,
     prompt_of,
     tokens_of,
     wanted_by,
+    with_extra,
+    with_hashes,
     with_names,
     with_prompt,
     with_tokens,
 )
-from kvaudit.protocol import AnyMutation, Pool, Program, Step, Submit
+from kvaudit.protocol import NOTHING, AnyMutation, Extras, Pool, Program, Step, Submit
 from kvaudit.scenario import Scenario
 
 T = TypeVar("T", int, str)
@@ -66,6 +69,8 @@ def _size(scenario: Scenario) -> tuple[int, ...]:
         len(tokens) + sum(wanted_by(operation) + cancelled_by(operation) for operation in program),
         pool.num_blocks * pool.block_size,
         pool.block_size,
+        sum(len(extra_of(operation).items) for operation in program),
+        sum(len(image.content_hash) for operation in program for image in extra_of(operation).images),
         sum(tokens),
         sum(len(name) + ord(name[0]) for name in names),
     )
@@ -98,6 +103,7 @@ def _candidates(scenario: Scenario) -> Iterator[Scenario]:
     if pool.block_size > 1:
         yield Scenario(msgspec.structs.replace(pool, block_size=pool.block_size - 1), program)
         yield _rescaled(scenario, pool.block_size - 1)
+    yield Scenario(pool, _with_short_hashes(program))
     used = sorted({token for operation in program for token in tokens_of(operation)})
     for token in used:
         for plainer in (0, 1, 2):
@@ -126,6 +132,8 @@ def _smaller(operation: AnyMutation) -> Iterator[AnyMutation]:
     prompt = prompt_of(operation)
     for tokens in _shorter(prompt) if prompt else ():
         yield with_prompt(operation, tokens)
+    for extra in _fewer(extra_of(operation)):
+        yield with_extra(operation, extra)
     if isinstance(operation, Submit):
         for wanted in {1, operation.max_new_tokens // 2, operation.max_new_tokens - 1}:
             if 0 < wanted < operation.max_new_tokens:
@@ -133,6 +141,24 @@ def _smaller(operation: AnyMutation) -> Iterator[AnyMutation]:
     elif isinstance(operation, Step):
         for index in range(len(operation.cancel)):
             yield msgspec.structs.replace(operation, cancel=operation.cancel[:index] + operation.cancel[index + 1 :])
+
+
+def _fewer(extra: Extras) -> Iterator[Extras]:
+    """Without one of the items."""
+    if extra.items:
+        yield NOTHING
+    for name in ("salt", "lora"):
+        if getattr(extra, name) is not None:
+            yield msgspec.structs.replace(extra, **{name: None})
+    for i in range(len(extra.images)):
+        yield msgspec.structs.replace(extra, images=extra.images[:i] + extra.images[i + 1 :])
+
+
+def _with_short_hashes(program: Program) -> Program:
+    """Its images have hashes of one byte: a, b, c, ..."""
+    hashes = dict.fromkeys(image.content_hash for operation in program for image in extra_of(operation).images)
+    short = {content_hash: bytes((ord("a") + i % 26,)) for i, content_hash in enumerate(hashes)}
+    return tuple(with_hashes(operation, short.__getitem__) for operation in program)
 
 
 def _in_smaller_pools(pool: Pool, program: Program) -> Iterator[Scenario]:

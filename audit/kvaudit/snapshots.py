@@ -89,7 +89,7 @@ class _Names:
 
     def __call__(self, h: Identity | None) -> str:
         if h not in self._name_of:
-            text = NEW_KEY if h is None or h.extra else words.short(h)
+            text = words.short(h) if h is not None and h.is_known else NEW_KEY
             self._times[text] += 1
             self._name_of[h] = text if self._times[text] == 1 else f"{text} #{self._times[text]}"
         return self._name_of[h]

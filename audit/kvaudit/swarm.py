@@ -10,7 +10,8 @@ import contextlib
 from collections.abc import Sequence
 from random import Random
 
-from kvaudit.workload import Driver, EndExample, Rule, Rulebook, T
+from kvaudit.choosing import T
+from kvaudit.workload import Driver, EndExample, Rule, Rulebook
 
 _LENGTHS = (20, 40, 80, 160)
 _WEIGHTS = (0, 1, 1, 2, 4)

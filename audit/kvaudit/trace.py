@@ -14,7 +14,7 @@ from typing import IO, Literal, TypeVar
 import msgspec
 
 from kvaudit.errors import UsageError
-from kvaudit.programs import names_of
+from kvaudit.programs import extra_of, names_of
 from kvaudit.protocol import (
     MANAGER,
     SCHEDULER,
@@ -36,7 +36,10 @@ from kvspec.ledger import Ledger, empty_ledger
 from kvspec.obligations import OBLIGATIONS
 
 FORMAT = "kvaudit-trace/1"
-FEATURES = frozenset({SCHEDULER})
+EXTRA = "extra"
+"""The feature of a trace in which sequences depend on more than their tokens: on a salt, a LoRA, images."""
+
+FEATURES = frozenset({SCHEDULER, EXTRA})
 """What a trace may need beyond this format, by name. A reader that does not know a feature refuses the trace."""
 
 MAX_SLOTS = 2**24
@@ -134,9 +137,10 @@ class TraceLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         )
 
 
-def features_of(level: LevelName) -> tuple[str, ...]:
-    """What a reader has to know of a trace at that level."""
-    return (SCHEDULER,) if level == SCHEDULER else ()
+def features_of(level: LevelName, program: Iterable[AnyMutation] = ()) -> tuple[str, ...]:
+    """What a reader has to know of a trace of these operations, at that level."""
+    scheduler = (SCHEDULER,) if level == SCHEDULER else ()
+    return (*scheduler, EXTRA) if any(extra_of(operation).items for operation in program) else scheduler
 
 
 class _Format(msgspec.Struct):
@@ -267,6 +271,8 @@ class TraceReader:
                 kind = type(line.operation).__name__.lower()
                 raise UsageError(f"{self.where}: {kind} is no operation at {self.header.level} level: see `features`")
             check_line(line.operation, (line.expected, line.came), self.where)
+            if EXTRA not in self.header.features and extra_of(line.operation).items:
+                raise UsageError(f'{self.where} has an extra, for which the header is to list "{EXTRA}" in features')
             yield line
         steps = self.line - 1
         if self.header.steps is not None and steps < self.header.steps:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kvaudit.errors import UsageError
 from kvaudit.programs import names_of, tokens_of
 from kvaudit.protocol import MAX_TOKEN, Allocate, AnyMutation, Submit
+from kvspec.extra import is_legal
 
 if TYPE_CHECKING:
     from kvaudit.trace import Answer
@@ -20,6 +21,11 @@ def check_line(operation: AnyMutation, answers: Iterable[Answer | None], where: 
     tokens = tokens_of(operation)
     if isinstance(operation, (Allocate, Submit)) and not tokens:
         raise UsageError(f"{where}: a prompt has at least one token")
+    if isinstance(operation, Allocate) and not is_legal(operation.extra.items, len(tokens)):
+        raise UsageError(
+            f"{where}: this is no extra of a prompt of {len(tokens)} tokens: a salt, the id and the version of a LoRA "
+            "have at least one character, images lie within the prompt and do not overlap"
+        )
     if isinstance(operation, Submit) and operation.max_new_tokens < 1:
         raise UsageError(f"{where}: a request asks for at least one new token")
     if tokens and (min(tokens) < 0 or max(tokens) > MAX_TOKEN):

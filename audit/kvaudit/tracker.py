@@ -5,9 +5,35 @@ from __future__ import annotations
 from kvaudit.execution import Played
 from kvaudit.oracle import Judgement
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool
+from kvspec.extra import Extra, Image, Item, Lora, Salt
 from kvspec.identity import Identity
 from kvspec.ledger import Change, Ledger
 from kvspec.operations import blocks_for, can_allocate, full_chain, match_limit, run_of_hits
+
+_SAME = {Salt: "same salt", Lora: "same LoRA", Image: "same image"}
+
+
+def _of(kind: type[Item], extra: Extra) -> Extra:
+    return tuple(item for item in extra if isinstance(item, kind))
+
+
+def _differences(one: Extra, other: Extra) -> set[str]:
+    found: set[str] = set()
+    if _of(Salt, one) != _of(Salt, other):
+        found.add("another salt")
+    loras = [item for item in (*one, *other) if isinstance(item, Lora)]
+    if _of(Lora, one) != _of(Lora, other):
+        found.add("another LoRA version" if len({lora.id for lora in loras}) < len(loras) else "another LoRA")
+        if len(loras) == 2 and len({lora.id + lora.version for lora in loras}) == 1:
+            found.add("LoRA names that run together")
+    names = {name for lora in loras for name in (lora.id, lora.version)}
+    if len(loras) == 1 and any(isinstance(item, Salt) and item.value in names for item in (*one, *other)):
+        found.add("LoRA named like a salt")
+    images = [[item for item in extra if isinstance(item, Image)] for extra in (one, other)]
+    if images[0] != images[1]:
+        same_hashes = [i.content_hash for i in images[0]] == [i.content_hash for i in images[1]]
+        found.add("image elsewhere" if same_hashes else "another image")
+    return found
 
 
 class Tracker:
@@ -23,6 +49,9 @@ class Tracker:
         self._had_many = False
         self._prompts: set[tuple[int, ...]] = set()
         self._was_used = False
+        self._has_extra = False
+        self._had_salt: set[str] = set()
+        self._unsalted: set[Identity] = set()
 
     def reached(self, played: Played[Mutation, Judgement]) -> set[str]:
         """The goals that this operation, the next of the execution, reaches."""
@@ -49,8 +78,12 @@ class Tracker:
             if change.duplicates:
                 found.add("twins")
             self._appended.update(h for _, h in change.registered)
+            if operation.seq in self._had_salt and not after.sequences[operation.seq].extra:
+                self._unsalted.update(h for _, h in change.registered)
         elif isinstance(operation, Free):
             self._ended.add(operation.seq)
+            if _of(Salt, before.sequences[operation.seq].extra):
+                self._had_salt.add(operation.seq)
         if change.evicted:
             if self._had_many:
                 found.add("many live")
@@ -74,6 +107,20 @@ class Tracker:
             found.add("filled by append")
         if len(hit & self._further) >= 2:
             found.add("cached further")
+        if hit & self._unsalted:
+            found.add("id used again without its extra")
+        if self._has_extra:
+            found.update(_SAME[type(item)] for h in hit for item in h.extra_of_all())
+        return found
+
+    def _by_extra(self, before: Ledger, missed: Identity) -> set[str]:
+        """What can be hit that differs from the first block that was not hit in nothing but its extra."""
+        found: set[str] = set()
+        for h in before.hash_to_block:
+            if h.parent is missed.parent and h.tokens == missed.tokens and h.extra != missed.extra:
+                found |= _differences(h.extra, missed.extra)
+                if h in self._appended and _of(Image, h.extra) != _of(Image, missed.extra):
+                    found.add("image in a block filled by append")
         return found
 
     def _by_allocate(self, operation: Allocate, judgement: Judgement) -> set[str]:
@@ -86,13 +133,16 @@ class Tracker:
             # The naive check compares the new blocks with all that is free; hits that are idle are counted twice.
             fewest = blocks_for(len(tokens), size) - match_limit(len(tokens), size)
             if fewest <= before.num_free_blocks:
-                run = run_of_hits(before, full_chain(before, tokens), len(tokens))
+                run = run_of_hits(before, full_chain(before, tokens, operation.extra.items), len(tokens))
                 if blocks_for(len(tokens), size) - len(run) <= before.num_free_blocks:
                     found.add("naive check refuted")
             return found
         if judgement.step is None:
             return found
         chain, hits = judgement.after.sequences[operation.seq].chain, len(change.hit)
+        self._has_extra = self._has_extra or bool(operation.extra.items)
+        if self._has_extra and hits < match_limit(len(tokens), size) and hits < len(chain):
+            found |= self._by_extra(before, chain[hits])
         if not can_allocate(before, len(tokens)):
             found.add("coarse check surpassed")
         for b, h in change.evicted:

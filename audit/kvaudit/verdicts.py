@@ -50,7 +50,7 @@ def _row(name: str, profile: Profile, shown: set[str], tally: Tally) -> Row:
         return row(NOT_OBSERVABLE, f"the target offers no {', '.join(methods(unseen))}")
     if name == "O9" and not profile.limits.cache_switch:
         return row(NOT_OBSERVABLE, "its prefix cache cannot be switched off")
-    missed = [goal.id for goal in goals_of(profile) if name in goal.supports and not tally.goals[goal.id]]
+    missed = [goal.id for goal in goals_of(profile, shown) if name in goal.supports and not tally.goals[goal.id]]
     if missed:
         return row(NOT_REACHED, f"not met: {', '.join(missed)}")
     unmet = [excuse.reason for excuse in _unseen(profile, tally) if excuse.obligation == name]

@@ -23,6 +23,7 @@ from kvaudit.protocol import (
     Submit,
     is_hang,
 )
+from kvspec.extra import hash_in_words
 from kvspec.identity import Identity
 from kvspec.ledger import Ledger
 from kvspec.operations import available, blocks_for, full_chain, run_of_hits
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 def call(operation: AnyMutation) -> str:
     """The operation as a call."""
     if isinstance(operation, Allocate):
-        return f"allocate({operation.seq!r}, {list(operation.tokens)})"
+        named = "".join(f", {name}={_given(value)}" for name, value in operation.extra.named().items())
+        return f"allocate({operation.seq!r}, {list(operation.tokens)}{named})"
     if isinstance(operation, Append):
         return f"append_slot({operation.seq!r}, {operation.token})"
     if isinstance(operation, Free):
@@ -44,6 +46,13 @@ def call(operation: AnyMutation) -> str:
     if isinstance(operation, Cancel):
         return f"cancel({operation.seq!r})"
     return f"step({operation.token}{f', cancel={list(operation.cancel)}' if operation.cancel else ''})"
+
+
+def _given(value: Any) -> str:
+    """What a sequence is given beside its tokens. Hashes of images are not given whole, see `hash_in_words`."""
+    if not isinstance(value, list):
+        return repr(value)
+    return f"[{', '.join(f'({hash_in_words(h)}, {start}, {length})' for h, start, length in value)}]"
 
 
 def pool(of: Pool) -> str:
@@ -57,7 +66,7 @@ def expected(operation: Mutation, judgement: Judgement) -> str:
     """What the specification says of it."""
     before, size = judgement.before, judgement.before.block_size
     if isinstance(operation, Allocate):
-        run = run_of_hits(before, full_chain(before, operation.tokens), len(operation.tokens))
+        run = run_of_hits(before, full_chain(before, operation.tokens, operation.extra.items), len(operation.tokens))
         total = blocks_for(len(operation.tokens), size)
         if judgement.refused:
             hits = tuple(before.hash_to_block[h] for h in run)
@@ -130,7 +139,7 @@ def _identity(h: Identity | None) -> str:
     """An identity; one that the specification knows nothing of comes from a key that was not due."""
     if h is None:
         return "no identity"
-    return short(h) if not h.extra else "a new key"
+    return short(h) if h.is_known else "a new key"
 
 
 def _block(block: int | None) -> str:

@@ -11,17 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple
 
+import msgspec
+
+from kvaudit.choosing import Choices
 from kvaudit.goals import GOALS
 from kvaudit.limits import ANY_POOL, Limits
 from kvaudit.programs import of_manager, with_tokens
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Setting
+from kvaudit.protocol import NOTHING, Allocate, Append, Extras, Free, Mutation, Pool, Setting
+from kvaudit.workload_extras import some_extras
 
 Engine = Literal["both", "hypothesis", "swarm"]
 """Who chooses among the rules."""
 
-T = TypeVar("T")
 Tokens = tuple[int, ...]
 
 ALPHABETS: tuple[Tokens, ...] = (
@@ -85,12 +88,13 @@ class Driver:
     """What the rules drive: one object for many examples, told of each example's begin, steps and end.
 
     limits: the pools that it can be given. rulebook: how examples are made. settings: of a scheduler, the values that
-    each can have.
+    each can have. extras: what a sequence may depend on beside its tokens.
     """
 
     limits: Limits = ANY_POOL
     rulebook: Rulebook
     settings: Mapping[str, tuple[Setting, ...]] = MappingProxyType({})
+    extras: frozenset[str] = frozenset()
 
     @property
     def live(self) -> Mapping[Any, Sequence[int]]:
@@ -114,22 +118,6 @@ class Driver:
         raise NotImplementedError
 
 
-class Choices(Protocol):
-    """Who decides what a rule leaves open."""
-
-    def number(self, most: int) -> int:
-        """An integer from 0 to `most`."""
-        ...
-
-    def one_of(self, items: Sequence[T]) -> T:
-        """One of the items, of which there is one at least."""
-        ...
-
-    def some_of(self, items: Sequence[T], most: int) -> list[T]:
-        """Up to `most` of the items, in any order, any of them more than once."""
-        ...
-
-
 class Workload:
     """One example: a pool, the prompts made so far, and the live sequences."""
 
@@ -139,9 +127,13 @@ class Workload:
         self._alphabet = ALPHABETS[0]
         self.prompts: list[Tokens] = []
         self.live: dict[str, Tokens] = {}
+        self._extras: tuple[Extras, ...] = (NOTHING,)
+        self._witnesses = [goal.witness for goal in GOALS if driver.extras.issuperset(goal.needs)]
 
     def start(self, choices: Choices) -> None:
         """A fresh pool; and a part of a witness, its symbols on other token ids, one operation left out."""
+        if self._driver.extras:
+            self._extras = some_extras(choices, self._driver.extras)
         most = self._driver.limits.most_token
         self._alphabet = choices.one_of([row for row in ALPHABETS if max(row) <= most])
         length = choices.one_of(WITNESS_LENGTHS)
@@ -150,7 +142,7 @@ class Workload:
             self._pool = self._driver.limits.nearest(drawn)
             self._driver.begin(self._pool)
             return
-        witness = choices.one_of(GOALS).witness
+        witness = choices.one_of(self._witnesses)
         pool, program = self._driver.limits.scaled(witness.pool, witness.program[:length])
         renamed = tuple(with_tokens(operation, self._alphabet.__getitem__) for operation in program)
         left_out = choices.number(LAST_LEFT_OUT)
@@ -177,7 +169,8 @@ class Workload:
     def allocate(self, choices: Choices) -> None:
         name, prompt = choices.one_of(NAMES), choices.one_of(self.prompts)
         if name not in self.live:
-            self._play(Allocate(name, prompt[: self._pool.num_blocks * self._pool.block_size + 1]))
+            tokens = prompt[: self._pool.num_blocks * self._pool.block_size + 1]
+            self._play(Allocate(name, tokens, self._extra(choices, len(tokens))))
 
     def append(self, choices: Choices) -> None:
         if self._driver.limits.appends:
@@ -193,6 +186,15 @@ class Workload:
         self._play(Free(self._one_live(choices)))
 
     # --- what the rules share ------------------------------------------------------------------------------
+
+    def _extra(self, choices: Choices, num_tokens: int) -> Extras:
+        """One of the few of this example, so that the same one comes often; without the images that do not fit."""
+        if len(self._extras) == 1:
+            return NOTHING
+        extra = choices.one_of(self._extras)
+        if not extra.images:
+            return extra
+        return msgspec.structs.replace(extra, images=tuple(i for i in extra.images if i.end <= num_tokens))
 
     def _one_live(self, choices: Choices) -> str:
         return choices.one_of(tuple(self.live))

@@ -18,6 +18,7 @@ from kvblocks.errors import (
     SequenceExists,
     UnknownSequence,
 )
+from kvblocks.extra import Image, Lora
 from kvblocks.hashing import HashStrategy, Key
 from kvblocks.manager import BlockManager, Observation
 
@@ -25,8 +26,10 @@ __all__ = [
     "BlockManager",
     "BlockManagerError",
     "HashStrategy",
+    "Image",
     "InvalidArgument",
     "Key",
+    "Lora",
     "Observation",
     "OutOfBlocks",
     "PositionOutOfRange",

@@ -31,6 +31,7 @@ from kvblocks.arithmetic import (
     match_limit,
 )
 from kvblocks.errors import OutOfBlocks, PositionOutOfRange, SequenceExists, UnknownSequence
+from kvblocks.extra import Extra, check_extra, parts_of_block
 from kvblocks.hashing import HashStrategy, Key, strategy
 
 
@@ -46,6 +47,7 @@ class Observation(NamedTuple):
     tokens: dict[Hashable, tuple[int, ...]]
     hashes: dict[Hashable, tuple[Key, ...]]
     cached: dict[Hashable, int]
+    extra: dict[Hashable, Extra]
 
 
 class BlockManager:
@@ -79,18 +81,30 @@ class BlockManager:
         self._tokens: dict[Hashable, array[int]] = {}
         self._hashes: dict[Hashable, list[Key]] = {}
         self._cached: dict[Hashable, int] = {}
+        self._extra: dict[Hashable, Extra] = {}
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(
+        self,
+        seq_id: Hashable,
+        token_ids: Iterable[int],
+        *,
+        salt: str | None = None,
+        lora: tuple[str, str] | None = None,
+        images: Iterable[tuple[bytes, int, int]] = (),
+    ) -> list[int]:
         """Start a sequence: share the cached blocks of its prefix, take new ones for the rest.
 
         Returns its block table. The KV of the first `num_cached_tokens(seq_id)` tokens is there already;
         the caller computes the rest before the next call. O(number of tokens).
-        Raises OutOfBlocks, SequenceExists, or InvalidArgument (empty prompt, bad token id).
+        salt, lora, images: what the KV depends on beside the tokens, those appended later included; see
+        `kvblocks.extra`. Blocks are shared only where it is equal.
+        Raises OutOfBlocks, SequenceExists, or InvalidArgument (empty prompt, bad token id, bad extra).
         """
         tokens = check_tokens(token_ids)  # first: iterating may run code of the caller's
+        extra = check_extra(salt, lora, images, len(tokens))
         if seq_id in self._tables:
             raise SequenceExists(f"sequence {seq_id!r} is live: free it first")
-        hashes = self._hash_chain(tokens)
+        hashes = self._hash_chain(tokens, extra)
         hits = self._match(hashes, match_limit(len(tokens), self.block_size))
         needed = blocks_for(len(tokens), self.block_size) - len(hits)
         available = self.num_free_blocks
@@ -110,6 +124,7 @@ class BlockManager:
         self._tokens[seq_id] = tokens
         self._hashes[seq_id] = hashes
         self._cached[seq_id] = len(hits) * self.block_size
+        self._extra[seq_id] = extra
         return list(table)
 
     def append_slot(self, seq_id: Hashable, token_id: Unchecked) -> int:
@@ -130,7 +145,8 @@ class BlockManager:
         if fills_block:
             block, hashes = tokens[len(tokens) - offset :], self._hashes[seq_id]
             block.append(token_id)
-            key = self._hasher(hashes[-1] if hashes else None, block.tobytes(), ())
+            parts = parts_of_block(self._extra[seq_id], len(hashes), size)
+            key = self._hasher(hashes[-1] if hashes else None, block.tobytes(), parts)
         if offset == 0:
             table.append(self._take())  # the one thing that can refuse: nothing is written before it
         tokens.append(token_id)
@@ -147,6 +163,7 @@ class BlockManager:
         self._check_live(seq_id)
         self._release(self._tables[seq_id])
         del self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id], self._cached[seq_id]
+        del self._extra[seq_id]
 
     def slot(self, seq_id: Hashable, pos: int) -> int:
         """Where the K/V of token `pos` is: block * block_size + offset. O(1).
@@ -190,20 +207,22 @@ class BlockManager:
             tokens={seq_id: tuple(tokens) for seq_id, tokens in self._tokens.items()},
             hashes={seq_id: tuple(hashes) for seq_id, hashes in self._hashes.items()},
             cached=dict(self._cached),
+            extra=dict(self._extra),
         )
 
     def _check_live(self, seq_id: Hashable) -> None:
         if seq_id not in self._tables:
             raise UnknownSequence(f"no live sequence {seq_id!r}")
 
-    def _hash_chain(self, tokens: array[int]) -> list[Key]:
+    def _hash_chain(self, tokens: array[int], extra: Extra = ()) -> list[Key]:
         """The keys of a prompt's full blocks: none for a partial last one, none with the cache off."""
         hashes: list[Key] = []
         if self.enable_prefix_cache:
             hasher, packed, size = self._hasher, tokens.tobytes(), TOKEN_BYTES * self.block_size
             key: Key = None  # nothing stands before the first block
             for start in range(0, len(packed) - size + 1, size):
-                key = hasher(key, packed[start : start + size], ())
+                parts = parts_of_block(extra, len(hashes), self.block_size) if extra else ()
+                key = hasher(key, packed[start : start + size], parts)
                 hashes.append(key)
         return hashes
 

@@ -9,7 +9,20 @@ import z3
 
 from kvblocks import errors
 from kvproofs import allocate_reading, allocate_writing, theory
-from kvproofs.allocate_prompt import LENGTH, PROMPT, RUN, IterationError, definitions, idle, is_prompt
+from kvproofs.allocate_prompt import (
+    EXTRA_GIVEN,
+    IMAGES,
+    LENGTH,
+    LORA,
+    PROMPT,
+    RUN,
+    SALT,
+    IterationError,
+    definitions,
+    idle,
+    is_extra,
+    is_prompt,
+)
 from kvproofs.allocate_table import focus, prove_table
 from kvproofs.allocate_writing import HITS, TAKE
 from kvproofs.backend import StateView, Step
@@ -54,18 +67,18 @@ def begin(manager: Any) -> Any:
     """The call, after saying what is meant by the run of hits."""
     for claim in definitions(capture(manager)):
         executing().assume(claim)
-    return manager.allocate(SeqTerm(SEQ_ID), PROMPT)
+    return manager.allocate(SeqTerm(SEQ_ID), PROMPT, salt=SALT, lora=LORA, images=IMAGES)
 
 
 def allocate(cls: Any, options: dict[str, Any]) -> Iterator[Goal]:
-    """allocate, with any sequence id and any iterable for a prompt."""
+    """allocate, with any sequence id, any iterable for a prompt, and anything beside it."""
 
     def at_end(run: Run) -> None:
         if isinstance(run.outcome.error, IterationError):
             unchanged(run, "O1")
             return
         before = run.before.state
-        legal = z3.And(z3.Not(before.live(SEQ_ID)), is_prompt())
+        legal = z3.And(z3.Not(before.live(SEQ_ID)), is_prompt(), is_extra())
         if not answered(run, legal, (errors.SequenceExists, errors.InvalidArgument)):
             return
         if run.outcome.error is not None:
@@ -79,7 +92,8 @@ def allocate(cls: Any, options: dict[str, Any]) -> Iterator[Goal]:
 
 def step(run: Run, after: State, **answer: Any) -> Any:
     """The transition from the state before the call to one after it."""
-    return Step(run.before, StateView(after), SeqTerm(SEQ_ID), (PROMPT, LENGTH), run=RUN, idle=idle(RUN), **answer)
+    given = {"extra": EXTRA_GIVEN, "run": RUN, "idle": idle(RUN)}
+    return Step(run.before, StateView(after), SeqTerm(SEQ_ID), (PROMPT, LENGTH), **given, **answer)
 
 
 def _allocated(run: Run) -> None:
@@ -92,7 +106,8 @@ def _allocated(run: Run) -> None:
     run.executor.require(lift(post.others_unchanged(run.logic, step(run, after, **answer))), "no other table changes")
     row = after.tokens[SEQ_ID]
     run.executor.require(between(j, 0, LENGTH, row[j] == PROMPT[j]), "the tokens are the prompt")
-    for fact in theory.agreement(row, PROMPT, LENGTH):
+    run.executor.require(after.extra[SEQ_ID] == EXTRA_GIVEN, "what it depends on is what was given")
+    for fact in theory.agreement(row, PROMPT, EXTRA_GIVEN, LENGTH):
         run.executor.assume(fact)
     run.executor.require(div(times(RUN)) == RUN, "cached counts the hits")
     ghost = ghosts_after(run, after, SEQ_ID, _memory(run.before.state, after))
@@ -107,6 +122,6 @@ def _memory(before: State, after: State) -> Callable[[Any, Any], Any]:
         at = NEW_PLACE(b)
         row, count = after.tokens[SEQ_ID], after.tables_len[SEQ_ID]
         written = z3.And(RUN <= at, at < count, after.tables[SEQ_ID][at] == b, times(at) + o < LENGTH)
-        return z3.If(written, theory.reading(row, times(at) + o), before.cell(b, o))
+        return z3.If(written, theory.reading(row, EXTRA_GIVEN, times(at) + o), before.cell(b, o))
 
     return cell

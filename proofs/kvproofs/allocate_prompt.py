@@ -1,4 +1,4 @@
-"""What allocate is given, and what the proof says of it: any prompt, and its longest run of hits."""
+"""What allocate is given, and what the proof says of it: any prompt and any extra, and the longest run of hits."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ import z3
 from kvblocks import errors
 from kvproofs import theory
 from kvproofs.containers import Array
+from kvproofs.errors import Unsupported
 from kvproofs.executor import executing
 from kvproofs.formulas import between, one
 from kvproofs.state import State
-from kvproofs.terms import BOOL, INT, Argument, div
+from kvproofs.terms import BOOL, EXTRA, INT, Argument, ExtraTerm, div, number, require
 
 PROMPT = z3.Array("prompt", INT, INT)
 LENGTH = z3.Int("prompt_len")
 RUN = z3.Int("run_of_hits")
 idle = z3.Function("idle_hits_below", INT, INT)
 
+EXTRA_GIVEN = z3.Const("extra_given", EXTRA)
+SALT, LORA, IMAGES = object(), object(), object()
+"""What allocate is given for its keyword arguments: `extra_checked` makes of it what it is to depend on."""
+
+_IS_EXTRA = z3.Bool("is_extra")
 _IS_INT, _IS_BOOL, _IS_PLAIN = (z3.Array(f"prompt_is_{kind}", INT, BOOL) for kind in ("int", "bool", "plain"))
 
 
@@ -42,6 +48,11 @@ def is_prompt() -> Any:
     return z3.And(LENGTH >= 1, tokens_below(LENGTH))
 
 
+def is_extra() -> Any:
+    """What the caller gave beside it can belong to that prompt."""
+    return _IS_EXTRA
+
+
 def checked(prompt: Any) -> Array:
     """`check_tokens` of the one prompt there is, as `prompt` proves it: it raises, or copies the prompt."""
     if executing().fork(executing().fresh(BOOL, "iterating_raises")):
@@ -51,9 +62,21 @@ def checked(prompt: Any) -> Array:
     return Array(PROMPT, LENGTH)
 
 
+def extra_checked(salt: Any, lora: Any, images: Any, num_tokens: Any) -> ExtraTerm:
+    """`check_extra` of what was given, each in its place: it raises, or says anything, the same for the same."""
+    if (salt, lora, images) != (SALT, LORA, IMAGES):
+        raise Unsupported("what was given is not what is checked")
+    require(number(num_tokens) == LENGTH, "images are held to the length of the prompt")
+    if executing().fork(executing().fresh(BOOL, "images_raise")):
+        raise IterationError
+    if not executing().fork(is_extra()):
+        raise errors.InvalidArgument("no extra")
+    return ExtraTerm(EXTRA_GIVEN)
+
+
 def key(i: Any) -> Any:
     """The key of block i of the prompt."""
-    return theory.prefix(PROMPT, i + 1)
+    return theory.prefix(PROMPT, EXTRA_GIVEN, i + 1)
 
 
 def definitions(s: State) -> list[Any]:
@@ -62,7 +85,7 @@ def definitions(s: State) -> list[Any]:
     limit = div(LENGTH - 1)
     return [
         LENGTH >= 0,
-        theory.prefix(PROMPT, 0) == theory.NO_KEY,
+        theory.prefix(PROMPT, EXTRA_GIVEN, 0) == theory.NO_KEY,
         z3.Implies(
             LENGTH >= 1,
             z3.And(

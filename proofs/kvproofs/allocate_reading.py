@@ -7,7 +7,7 @@ from typing import Any
 import z3
 
 from kvproofs import theory
-from kvproofs.allocate_prompt import PROMPT, RUN, idle, key
+from kvproofs.allocate_prompt import EXTRA_GIVEN, PROMPT, RUN, idle, key
 from kvproofs.formulas import between
 from kvproofs.loops import Loop
 from kvproofs.state import State
@@ -19,7 +19,7 @@ def chain_loop(before: State, manager: Any, loop: Loop, local: dict[str, Any]) -
     return {
         "one key a block": z3.And(hashes.length == loop.i, hashes.start == 0),
         "the keys of the prompt": between(j, 0, loop.i, hashes.array[j] == key(j), hashes.array[j]),
-        "the last of them": lift(local["key"]) == theory.prefix(PROMPT, loop.i),
+        "the last of them": lift(local["key"]) == theory.prefix(PROMPT, EXTRA_GIVEN, loop.i),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import z3
 
 from kvproofs import theory
-from kvproofs.allocate_prompt import LENGTH, PROMPT, RUN, key
+from kvproofs.allocate_prompt import EXTRA_GIVEN, LENGTH, PROMPT, RUN, key
 from kvproofs.allocate_writing import HITS, REGISTER, TAKE
 from kvproofs.formulas import between
 from kvproofs.operation import SEQ_ID, Run
@@ -148,14 +148,18 @@ def prove_table(run: Run, after: State) -> None:
             times(RUN),
             z3.And(
                 div(i) < RUN,
-                theory.reading(row, i) == theory.reading(PROMPT, i),
+                theory.reading(row, EXTRA_GIVEN, i) == theory.reading(PROMPT, EXTRA_GIVEN, i),
                 after.cell(table[div(i)], mod(i)) == theory.content(key(div(i)), mod(i)),
-                after.cell(table[div(i)], mod(i)) == theory.reading(row, i),
+                after.cell(table[div(i)], mod(i)) == theory.reading(row, EXTRA_GIVEN, i),
             ),
-            theory.reading(row, i),
+            theory.reading(row, EXTRA_GIVEN, i),
         ),
         "the rest is written": between(
-            i, times(RUN), LENGTH, after.cell(table[div(i)], mod(i)) == theory.reading(row, i), theory.reading(row, i)
+            i,
+            times(RUN),
+            LENGTH,
+            after.cell(table[div(i)], mod(i)) == theory.reading(row, EXTRA_GIVEN, i),
+            theory.reading(row, EXTRA_GIVEN, i),
         ),
         "a new full block holds its tokens": z3.ForAll(
             [j, o],
@@ -164,9 +168,9 @@ def prove_table(run: Run, after: State) -> None:
                 z3.And(
                     div(here) == j,
                     mod(here) == o,
-                    after.cell(table[j], o) == theory.reading(row, here),
-                    theory.reading(row, here) == theory.reading(PROMPT, here),
-                    theory.reading(PROMPT, here) == theory.content(key(j), o),
+                    after.cell(table[j], o) == theory.reading(row, EXTRA_GIVEN, here),
+                    theory.reading(row, EXTRA_GIVEN, here) == theory.reading(PROMPT, EXTRA_GIVEN, here),
+                    theory.reading(PROMPT, EXTRA_GIVEN, here) == theory.content(key(j), o),
                 ),
             ),
             patterns=[before.cell(table[j], o)],

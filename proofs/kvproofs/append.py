@@ -46,14 +46,16 @@ def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
         run.executor.require(
             z3.ForAll([i], z3.Implies(z3.And(0 <= i, i < pos), row[i] == old[i])), "the tokens before stay"
         )
-        for fact in theory.agreement(row, old, pos):
+        extra = before.extra[SEQ_ID]
+        run.executor.require(after.extra[SEQ_ID] == extra, "so does what it depends on beside them")
+        for fact in theory.agreement(row, old, extra, pos):
             run.executor.assume(fact)
         block = after.tables[SEQ_ID][div(pos)]
         ghost = ghosts_after(
             run,
             after,
             SEQ_ID,
-            lambda b, o: z3.If(z3.And(b == block, o == mod(pos)), theory.reading(row, pos), before.cell(b, o)),
+            lambda b, o: z3.If(z3.And(b == block, o == mod(pos)), theory.reading(row, extra, pos), before.cell(b, o)),
         )
         _append_hints(run.executor, before, ghost)
         completed(run, "append", Step(run.before, StateView(ghost), SeqTerm(SEQ_ID), prompt, slot=run.outcome.value))
@@ -65,7 +67,7 @@ def _append_hints(run: Executor, before: State, after: State) -> None:
     """Goals on the way: the key of a block that becomes full, and what the memory then holds there."""
     pos, k = before.tokens_len[SEQ_ID], div(before.tokens_len[SEQ_ID])
     row, old = after.tokens[SEQ_ID], before.tokens[SEQ_ID]
-    keys, count = before.hashes[SEQ_ID], before.hashes_len[SEQ_ID]
+    extra, keys, count = before.extra[SEQ_ID], before.hashes[SEQ_ID], before.hashes_len[SEQ_ID]
     fills, o = z3.And(before.cache_on, mod(pos + 1) == 0), z3.Int("o")
     here, cell = times(k) + o, after.cell(after.tables[SEQ_ID][k], o)
 
@@ -74,17 +76,17 @@ def _append_hints(run: Executor, before: State, after: State) -> None:
 
     for label, claim in {
         "the block begins where the full ones end": pos + 1 - SIZE == times(k),
-        "its parent is the key of the full ones": z3.Implies(k >= 1, keys[count - 1] == theory.prefix(old, k)),
-        "which the new token leaves as it is": theory.prefix(row, k) == theory.prefix(old, k),
-        "its key is the next of the chain": after.hashes[SEQ_ID][count] == theory.prefix(row, k + 1),
+        "its parent is the key of the full ones": z3.Implies(k >= 1, keys[count - 1] == theory.prefix(old, extra, k)),
+        "which the new token leaves as it is": theory.prefix(row, extra, k) == theory.prefix(old, extra, k),
+        "its key is the next of the chain": after.hashes[SEQ_ID][count] == theory.prefix(row, extra, k + 1),
         "the memory holds the sequence's own prefix": everywhere(
             z3.And(
                 div(here) == k,
                 mod(here) == o,
-                cell == theory.reading(row, here),
-                theory.reading(row, here) == theory.content(theory.prefix(row, k + 1), o),
+                cell == theory.reading(row, extra, here),
+                theory.reading(row, extra, here) == theory.content(theory.prefix(row, extra, k + 1), o),
             )
         ),
-        "which is what the key stands for": everywhere(cell == theory.content(theory.prefix(row, k + 1), o)),
+        "which is what the key stands for": everywhere(cell == theory.content(theory.prefix(row, extra, k + 1), o)),
     }.items():
         run.require(z3.Implies(fills, claim), label)

@@ -14,7 +14,22 @@ import z3
 from kvproofs import theory
 from kvproofs.formulas import one
 from kvproofs.state import State
-from kvproofs.terms import INT, KEY, SEQ, SIZE, Bool, Int, KeyTerm, SeqTerm, _Comparable, div, lift, number
+from kvproofs.terms import (
+    INT,
+    KEY,
+    NOTHING,
+    SEQ,
+    SIZE,
+    Bool,
+    ExtraTerm,
+    Int,
+    KeyTerm,
+    SeqTerm,
+    _Comparable,
+    div,
+    lift,
+    number,
+)
 from kvspec.variants import SEED_VARIANTS
 
 Claim = Any
@@ -146,16 +161,23 @@ class StateView:
 
     def prefix(self, q: Any, i: Any) -> KeyTerm:
         full = Int(div(self.num_tokens(q).term))
-        return KeyTerm(self._item(i, full, theory.prefix(self.state.tokens[lift(q)], number(i) + 1), theory.NO_KEY))
+        return KeyTerm(self._item(i, full, self._prefix(lift(q), number(i) + 1), theory.NO_KEY))
+
+    def _prefix(self, q: Any, count: Any) -> Any:
+        return theory.prefix(self.state.tokens[q], self.state.extra[q], count)
 
     def cached(self, q: Any) -> Int:
         return Int(self._of(q, self.state.cached[lift(q)], z3.IntVal(0)))
+
+    def extra(self, q: Any) -> ExtraTerm:
+        return ExtraTerm(self._of(q, self.state.extra[lift(q)], NOTHING))
 
     def cell(self, b: Any, offset: Any) -> ContentTerm:
         return ContentTerm(self.state.cell(number(b), number(offset)))
 
     def prefix_of_token(self, q: Any, p: Any) -> ContentTerm:
-        return ContentTerm(theory.reading(self.state.tokens[lift(q)], number(p)))
+        term = lift(q)
+        return ContentTerm(theory.reading(self.state.tokens[term], self.state.extra[term], number(p)))
 
 
 def _ahead(member: Any, stamp: Any, b: Any, c: Any) -> Bool:
@@ -165,7 +187,7 @@ def _ahead(member: Any, stamp: Any, b: Any, c: Any) -> Bool:
 class Step:
     """What `kvspec.logic.Transition` is, for symbolic states.
 
-    prompt: the array of the tokens given and their number. run and idle: see `operations`.
+    prompt: the array of the tokens given and their number. extra: what else was given. run and idle: see `operations`.
     """
 
     variants = SEED_VARIANTS
@@ -177,6 +199,7 @@ class Step:
         seq_id: Any,
         prompt: tuple[Any, Any],
         *,
+        extra: Any = NOTHING,
         refused: bool = False,
         slot: Any = None,
         result: tuple[Any, Any] | None = None,
@@ -186,6 +209,7 @@ class Step:
         self.before, self.after, self.seq_id, self.refused = before, after, seq_id, refused
         self._tokens, length = prompt
         self.num_tokens = Int(length)
+        self.extra = ExtraTerm(extra)
         self.slot = Int(z3.IntVal(-1)) if slot is None else slot
         self._result: Any = result[0] if result else None
         result_len = result[1] if result else z3.IntVal(0)
@@ -199,7 +223,7 @@ class Step:
 
     def identity(self, i: Any) -> KeyTerm:
         inside = z3.And(0 <= number(i), number(i) < div(self.num_tokens.term))
-        return KeyTerm(z3.If(inside, theory.prefix(self._tokens, number(i) + 1), theory.NO_KEY))
+        return KeyTerm(z3.If(inside, theory.prefix(self._tokens, self.extra.term, number(i) + 1), theory.NO_KEY))
 
     def result(self, i: Any) -> Int:
         if self._result is None:

@@ -11,14 +11,14 @@ from kvproofs.containers import Array, Counters, Deque, Dict, List, Optionals, O
 from kvproofs.errors import Unsupported
 from kvproofs.executor import executing
 from kvproofs.loops import Range
-from kvproofs.terms import BOOL, INT, KEY, SEQ, Symbol, number
+from kvproofs.terms import BOOL, EXTRA, INT, KEY, SEQ, Symbol, number
 
 _EMPTY = z3.BoolVal(False)
 
 
 def empty_dict(annotation: str) -> Dict | Rows:
     """An empty dict. Its annotation says only which sorts the terms have that it may hold later."""
-    values = {"dict[Key, int]": (KEY, INT), "dict[Hashable, int]": (SEQ, INT)}
+    values = {"dict[Key, int]": (KEY, INT), "dict[Hashable, int]": (SEQ, INT), "dict[Hashable, Extra]": (SEQ, EXTRA)}
     rows = {
         "dict[Hashable, list[int]]": (INT, List),
         "dict[Hashable, list[Key]]": (KEY, List),

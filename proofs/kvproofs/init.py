@@ -101,5 +101,5 @@ def _is_modelled(cls: Any, manager: Any) -> bool:
         made.keys() == model.keys()
         and all(type(made[name]) is type(model[name]) for name in state)
         and made["_hasher"] is model["_hasher"]
-        and len({id(made[name]) for name in state}) == len(state) == 9
+        and len({id(made[name]) for name in state}) == len(state) == 10
     )

@@ -18,16 +18,16 @@ from kvspec.obligations import OBLIGATIONS
 
 
 def n1_records_go_together(s: State) -> Any:
-    """The four dicts have the same keys: the live sequences. Each has at least one token."""
+    """The five dicts have the same keys: the live sequences. Each has at least one token."""
     q = z3.Const("q", SEQ)
     live = s.tables_has[q]
     return z3.ForAll(
         [q],
         z3.And(
-            s.tokens_has[q] == live, s.hashes_has[q] == live, s.cached_has[q] == live,
+            s.tokens_has[q] == live, s.hashes_has[q] == live, s.cached_has[q] == live, s.extra_has[q] == live,
             z3.Implies(live, s.tokens_len[q] >= 1),
         ),
-        patterns=[s.tables_has[q], s.tokens_has[q], s.hashes_has[q], s.cached_has[q]],
+        patterns=[s.tables_has[q], s.tokens_has[q], s.hashes_has[q], s.cached_has[q], s.extra_has[q]],
     )  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def n3_chain_is_the_prefix(s: State) -> Any:
             [q, i],
             z3.Implies(
                 z3.And(s.live(q), 0 <= i, i < s.hashes_len[q]),
-                s.hashes[q][i] == theory.prefix(s.tokens[q], i + 1),
+                s.hashes[q][i] == theory.prefix(s.tokens[q], s.extra[q], i + 1),
             ),
             patterns=[s.hashes[q][i]],
         ),

@@ -13,12 +13,12 @@ from typing import Any
 
 import z3
 
-from kvproofs import theory
+from kvproofs import extras, theory
 from kvproofs.clauses import clauses
 from kvproofs.executor import RLIMIT, Goal
 from kvproofs.formulas import counted, one, recounted
 from kvproofs.state import ghost_definitions, unknown_state
-from kvproofs.terms import INT, KEY, SEQ, SIZE, div, mod, times
+from kvproofs.terms import EXTRA, INT, KEY, PARTS, SEQ, SIZE, div, mod, times
 
 _BLOCK = z3.DeclareSort("LemmaBlock")
 
@@ -52,14 +52,15 @@ _DEFINED = (
 def _prefixes() -> Iterator[Question]:
     """What `theory` says of prefixes beyond their definition, by induction over the blocks."""
     a, b = z3.Consts("a b", theory.TOKENS)
+    x = z3.Const("x", EXTRA)
     k, length, i = z3.Ints("k length i")
     defined = (theory.IDENTITY[name] for name in _DEFINED)
     known = [*theory.ARITHMETIC.values(), *theory.FREE_KEYS.values(), *defined, k >= 0]
     depth = theory.IDENTITY["the depth of a prefix is its number of blocks"]
-    agree = theory.agreement(a, b, length)[0]
+    agree = theory.agreement(a, b, x, length)[0]
     equal = z3.ForAll([i], z3.Implies(z3.And(0 <= i, i < length), a[i] == b[i]))
     for name, formula, values, premises in (
-        ("the depth of a prefix", depth, (a,), []),
+        ("the depth of a prefix", depth, (a, x), []),
         ("equal tokens, equal prefix", agree, (), [equal]),
     ):
         yield f"{name}: no block", [*known, *premises], _at(formula, *values, z3.IntVal(0))
@@ -72,30 +73,35 @@ def _at(formula: Any, *values: Any) -> Any:
 
 
 def _identities() -> Iterator[Question]:
-    key = z3.Function("lemma_key", KEY, _BLOCK, KEY)
+    key = z3.Function("lemma_key", KEY, _BLOCK, PARTS, KEY)
     none = z3.Const("lemma_none", KEY)
     h, g = z3.Consts("h g", KEY)
     t, u = z3.Consts("t u", _BLOCK)
+    m, n = z3.Consts("m n", PARTS)
     free = [
-        z3.ForAll([h, t, g, u], z3.Implies(key(h, t) == key(g, u), z3.And(h == g, t == u)),
-                  patterns=[z3.MultiPattern(key(h, t), key(g, u))]),
-        z3.ForAll([h, t], key(h, t) != none, patterns=[key(h, t)]),
+        z3.ForAll([h, t, m, g, u, n], z3.Implies(key(h, t, m) == key(g, u, n), z3.And(h == g, t == u, m == n)),
+                  patterns=[z3.MultiPattern(key(h, t, m), key(g, u, n))]),
+        z3.ForAll([h, t, m], key(h, t, m) != none, patterns=[key(h, t, m)]),
     ]  # fmt: skip
     first, second = z3.Array("first", INT, _BLOCK), z3.Array("second", INT, _BLOCK)
+    beside, other = z3.Array("beside_first", INT, PARTS), z3.Array("beside_second", INT, PARTS)
     p, q = z3.Function("p", INT, KEY), z3.Function("q", INT, KEY)
     i, j, k = z3.Ints("i j k")
 
-    def step(chain: Any, blocks: Any, at: Any) -> Any:
-        return chain(at + 1) == key(chain(at), blocks[at])
+    def step(chain: Any, blocks: Any, parts: Any, at: Any) -> Any:
+        return chain(at + 1) == key(chain(at), blocks[at], parts[at])
 
     def equal_below(count: Any) -> Any:
-        return z3.ForAll([k], z3.Implies(z3.And(0 <= k, k < count), first[k] == second[k]))
+        same = z3.And(first[k] == second[k], beside[k] == other[k])
+        return z3.ForAll([k], z3.Implies(z3.And(0 <= k, k < count), same))
 
-    yield "equal identity, equal prefix: no block", [*free, p(0) == none, j >= 1, step(q, second, j - 1)], p(0) != q(j)
+    later = step(q, second, other, j - 1)
+    yield "equal identity, equal prefix: no block", [*free, p(0) == none, j >= 1, later], p(0) != q(j)
     hypothesis = z3.ForAll([j], z3.Implies(z3.And(j >= 0, p(i) == q(j)), z3.And(i == j, equal_below(i))))
+    steps = [step(p, first, beside, i), step(q, second, other, j)]
     yield (
         "equal identity, equal prefix: one block more",
-        [*free, i >= 0, j >= 0, step(p, first, i), step(q, second, j), hypothesis, p(i + 1) == q(j + 1)],
+        [*free, i >= 0, j >= 0, *steps, hypothesis, p(i + 1) == q(j + 1)],
         z3.And(i + 1 == j + 1, equal_below(i + 1)),
     )
     depth = z3.Function("lemma_depth", KEY, INT)
@@ -174,6 +180,11 @@ def lemma(family: str, label: str, hypotheses: list[Any], claim: Any) -> Goal:
 
 def lemmas() -> Iterator[Goal]:
     """Every lemma, as a goal."""
-    for family in (_arithmetic, _prefixes, _identities, _counting, _holders):
+    for family in (_arithmetic, _prefixes, _identities, _counting, _holders, _extras):
         for label, hypotheses, claim in family():
             yield lemma(family.__name__[1:], label, hypotheses, claim)
+
+
+def _extras() -> Iterator[Question]:
+    """That the extra keys of all blocks determine what a sequence depends on beside its tokens."""
+    return extras.questions()

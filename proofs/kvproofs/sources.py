@@ -12,11 +12,11 @@ import kvblocks.arithmetic
 import kvblocks.manager
 from kvblocks import errors
 from kvproofs import prompt
-from kvproofs.allocate_prompt import checked
+from kvproofs.allocate_prompt import checked, extra_checked
 from kvproofs.constructors import deque, ordered_dict
 from kvproofs.executor import executing
 from kvproofs.rewriting import load, load_source
-from kvproofs.state import symbolic_hasher
+from kvproofs.state import parts_of_block, symbolic_hasher
 
 _ARITHMETIC = ("blocks_for", "match_limit", "check_size", "check_token", "check_tokens")
 
@@ -39,7 +39,15 @@ def strategy(hasher: Any) -> Any:
 
 def imported() -> dict[str, Any]:
     """What stands for the names that kvblocks' manager imports."""
-    return {**arithmetic(), "check_tokens": checked, "deque": deque, "OrderedDict": ordered_dict, "strategy": strategy}
+    return {
+        **arithmetic(),
+        "check_tokens": checked,
+        "check_extra": extra_checked,
+        "parts_of_block": parts_of_block,
+        "deque": deque,
+        "OrderedDict": ordered_dict,
+        "strategy": strategy,
+    }
 
 
 def manager_class() -> Any:

@@ -11,7 +11,22 @@ from kvproofs import theory
 from kvproofs.containers import Array, Counters, Deque, Dict, List, Optionals, OrderedKeys, Packed, Rows
 from kvproofs.errors import Unsupported
 from kvproofs.executor import Executor, executing
-from kvproofs.terms import BOOL, INT, KEY, SEQ, SIZE, Bool, Int, KeyTerm, OptionalKey, lift, require
+from kvproofs.terms import (
+    BOOL,
+    EXTRA,
+    INT,
+    KEY,
+    SEQ,
+    SIZE,
+    Bool,
+    Int,
+    KeyTerm,
+    OptionalKey,
+    PartsTerm,
+    lift,
+    number,
+    require,
+)
 
 CELLS = z3.ArraySort(INT, z3.ArraySort(INT, theory.CONTENT))
 
@@ -51,6 +66,8 @@ class State:
     hashes_len: Any
     cached_has: Any
     cached: Any
+    extra_has: Any
+    extra: Any
     held: Any
     place: Any
     memory: Any
@@ -78,14 +95,28 @@ class StrategyError(Exception):
 
 
 def symbolic_hasher(parent: Any, tokens: Any, extra: Any) -> Any:
-    """Any hash strategy: it may raise; else its key stands for the parent and the tokens. See `theory`."""
-    if extra != () or not isinstance(tokens, Packed):
-        raise Unsupported("the hash strategy is called with something else than a parent and packed tokens")
+    """Any hash strategy: it may raise; else its key stands for parent, tokens and extra keys. See `theory`."""
+    if not isinstance(extra, PartsTerm | tuple) or not isinstance(tokens, Packed):
+        raise Unsupported("the hash strategy is called with something else than a parent, packed tokens and extra keys")
     require(tokens.length == SIZE, "only whole blocks are hashed")
     if executing().fork(executing().fresh(BOOL, "strategy_raises")):
         raise StrategyError
     before = theory.NO_KEY if parent is None else _key(parent)
-    return KeyTerm(theory.key_of(before, theory.block_of(tokens.array, tokens.start)))
+    return KeyTerm(theory.key_of(before, theory.block_of(tokens.array, tokens.start), _parts(extra)))
+
+
+def _parts(extra: Any) -> Any:
+    if isinstance(extra, PartsTerm):
+        return lift(extra)
+    if extra != ():
+        raise Unsupported("extra keys of the program's own")
+    return theory.NO_PARTS
+
+
+def parts_of_block(extra: Any, i: Any, block_size: Any) -> PartsTerm:
+    """`kvblocks.extra.parts_of_block`, of which `extras` says what it is."""
+    require(number(block_size) == SIZE, "the blocks have the size of the pool's")
+    return PartsTerm(theory.parts(lift(extra), number(i)))
 
 
 def _key(value: Any) -> Any:
@@ -133,6 +164,7 @@ def symbolic_manager(cls: Any) -> Any:
         _tokens=_rows("tokens", INT, Array),
         _hashes=_rows("hashes", KEY),
         _cached=Dict(z3.Array("cached_has", SEQ, BOOL), z3.Array("cached", SEQ, INT)),
+        _extra=Dict(z3.Array("extra_has", SEQ, BOOL), z3.Array("extra", SEQ, EXTRA)),
     )
     executing().objects.append(manager)
     return manager
@@ -167,6 +199,8 @@ def capture(m: Any) -> State:
         hashes_len=m._hashes.lengths,
         cached_has=m._cached.has,
         cached=m._cached.values,
+        extra_has=m._extra.has,
+        extra=m._extra.values,
         held=z3.Function("held", INT, INT),
         place=z3.Function("place", SEQ, INT, INT),
         memory=z3.Function("memory", INT, INT, theory.CONTENT),

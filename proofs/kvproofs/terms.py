@@ -18,7 +18,12 @@ INT = z3.IntSort()
 BOOL = z3.BoolSort()
 KEY = z3.DeclareSort("Key")
 SEQ = z3.DeclareSort("SeqId")
+EXTRA = z3.DeclareSort("Extra")
+PARTS = z3.DeclareSort("Parts")
 BYTES = z3.SeqSort(z3.BitVecSort(8))
+
+NOTHING = z3.Const("nothing_beside", EXTRA)
+"""The empty one: it depends on its tokens alone."""
 
 SIZE = z3.Int("block_size")
 """One block size for the whole proof: the only number by which programs may multiply or divide."""
@@ -123,7 +128,18 @@ class SeqTerm(_Comparable):
     """A sequence id."""
 
 
-_OPAQUE = (KeyTerm, SeqTerm)
+class ExtraTerm(_Comparable):
+    """What a sequence depends on beside its tokens."""
+
+    def __bool__(self) -> bool:
+        return running().fork(self.term != NOTHING)
+
+
+class PartsTerm(Symbol):
+    """The extra keys of a block. They are given to a hash strategy, and nothing else can be done with them."""
+
+
+_OPAQUE = (KeyTerm, SeqTerm, ExtraTerm)
 
 
 class Int(_Comparable):
@@ -254,7 +270,7 @@ def lift(value: Any) -> Any:
 
 def wrap(term: Any) -> Any:
     """The value that behaves like the Z3 term."""
-    kinds = {INT: Int, KEY: KeyTerm, SEQ: SeqTerm, BOOL: Bool}
+    kinds = {INT: Int, KEY: KeyTerm, SEQ: SeqTerm, BOOL: Bool, EXTRA: ExtraTerm}
     for sort, kind in kinds.items():
         if term.sort() == sort:
             return kind(term)

@@ -32,7 +32,7 @@ DECLARED: dict[str, frozenset[str]] = {
     "free all": frozenset({"I4", EXECUTION}),
     "encode": frozenset({"E", EXECUTION}),
     "sizing": frozenset({"fits", "full", "shares", "refused", "sums", EXECUTION}),
-    "lemmas": frozenset({"arithmetic", "prefixes", "identities", "counting", "holders"}),
+    "lemmas": frozenset({"arithmetic", "prefixes", "identities", "counting", "holders", "extras"}),
 }
 
 

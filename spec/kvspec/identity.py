@@ -1,7 +1,8 @@
 """Identity of a block's content: structural, so that equal identity *is* equal prefix.
 
 An identity is a node `(parent, tokens, extra)`. The KV of a token depends on everything before it, so the
-node of a block stands for the whole prefix that ends with the block. Nodes are interned: there is one node for
+node of a block stands for the whole prefix that ends with the block, with what it depends on beside tokens
+(`kvspec.extra`). Nodes are interned: there is one node for
 each prefix, equality is `is`, and hashing takes O(1) however long the prefix is. (Nested tuples would recurse:
 comparing two prefixes of 2,000 blocks breaks the recursion limit.)
 """
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from weakref import ref
 
-Extra = tuple[Any, ...]
+from kvspec.extra import Extra, of_block
 
 
 class Identity:
@@ -38,8 +39,18 @@ class Identity:
         """All tokens of the prefix. O(tokens)."""
         return tuple(token for node in self.path() for token in node.tokens)
 
+    def extra_of_all(self) -> Extra:
+        """What the whole prefix depends on beside its tokens. O(blocks)."""
+        return tuple(item for node in self.path() for item in node.extra)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it stands for a prefix. What stands for something else has no tokens."""
+        return bool(self.tokens)
+
     def __repr__(self) -> str:
-        return f"<{' '.join(map(str, self.prefix()))}>"
+        words = (word for node in self.path() for word in (*(f"[{item}]" for item in node.extra), *node.tokens))
+        return f"<{' '.join(map(str, words))}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy or an unpickled node must be the interned one, or it would equal nothing.
@@ -76,10 +87,15 @@ def identity(parent: Identity | None, tokens: Iterable[int], extra: Extra = ()) 
     return found
 
 
-def chain_from(parent: Identity | None, tokens: Sequence[int], size: int) -> Iterator[Identity]:
-    """The identities of the full blocks of `tokens`, following `parent`; a partial last block has none."""
-    for start in range(0, len(tokens) - size + 1, size):
-        parent = identity(parent, tokens[start : start + size])
+def chain_from(
+    parent: Identity | None, tokens: Sequence[int], size: int, extra: Extra = (), first: int = 0
+) -> Iterator[Identity]:
+    """The identities of the full blocks of `tokens`, following `parent`; a partial last block has none.
+
+    extra: what the sequence depends on beside tokens. first: the place of the first of these blocks in it.
+    """
+    for i in range(len(tokens) // size):
+        parent = identity(parent, tokens[i * size : (i + 1) * size], of_block(extra, first + i, size))
         yield parent
 
 

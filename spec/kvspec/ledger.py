@@ -5,7 +5,8 @@ evictable      blocks with an identity and without a holder, oldest first (LRU)
 ref            for each block, how many holders it has; a live sequence's table is the only kind so far
 block_hash     for each block, the identity of its content, or None
 hash_to_block  for each identity that can be hit, the block that a hit returns
-sequences      for each live sequence its table, tokens, chain of identities and number of cached tokens
+sequences      for each live sequence its table, tokens, chain of identities, number of cached tokens, and what its KV
+               depends on beside the tokens
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
+from kvspec.extra import Extra
 from kvspec.identity import Identity
 
 SeqId = Hashable
 
 
 class Sequence(NamedTuple):
-    """The four records of a live sequence."""
+    """The records of a live sequence."""
 
     table: tuple[int, ...]
     tokens: tuple[int, ...]
     chain: tuple[Identity, ...]
     num_cached_tokens: int
+    extra: Extra = ()
 
 
 class Ledger(NamedTuple):

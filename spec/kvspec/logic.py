@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Items
 from typing import Any, Protocol, TypeVar
 
-from kvspec.identity import Identity, chain_from, identity
+from kvspec.extra import Extra
+from kvspec.identity import Identity, chain_from
 from kvspec.ledger import Ledger, SeqId, Sequence
 from kvspec.variants import SEED_VARIANTS, Variants
 
@@ -91,6 +92,9 @@ class View(Protocol):
     def cached(self, q: Any) -> Number:
         """The number of tokens that were hits when q was allocated."""
 
+    def extra(self, q: Any) -> Any:
+        """What the KV of sequence q depends on beside its tokens."""
+
     def cell(self, b: Number, offset: Number) -> Any:
         """The prefix whose K/V the memory holds in that slot."""
 
@@ -139,7 +143,7 @@ class Finite:
         for ledger in ledgers:
             self._identities.update(ledger.hash_to_block, filter(None, ledger.block_hash))
             for seq in ledger.sequences.values():
-                self._identities.update(seq.chain, chain_from(None, seq.tokens, ledger.block_size))
+                self._identities.update(seq.chain, chain_from(None, seq.tokens, ledger.block_size, seq.extra))
 
     def all(self, *claims: bool) -> bool:
         return all(claims)
@@ -251,26 +255,30 @@ class LedgerView:
         return _at(self._record(q).chain, i, None)
 
     def prefix(self, q: SeqId, i: int) -> Identity | None:
-        tokens = self._record(q).tokens[: (i + 1) * self.block_size]
-        return _at(tuple(chain_from(None, tokens, self.block_size)), i, None)
+        record = self._record(q)
+        tokens = record.tokens[: (i + 1) * self.block_size]
+        return _at(tuple(chain_from(None, tokens, self.block_size, record.extra)), i, None)
 
     def cached(self, q: SeqId) -> int:
         return self._record(q).num_cached_tokens
+
+    def extra(self, q: SeqId) -> Extra:
+        return self._record(q).extra
 
     def cell(self, b: int, offset: int) -> Identity | None:
         return self._memory(b * self.block_size + offset)
 
     def prefix_of_token(self, q: SeqId, p: int) -> Identity | None:
-        node = None
-        for token in self._record(q).tokens[: p + 1]:
-            node = identity(node, (token,))
-        return node
+        record = self._record(q)
+        nodes = list(chain_from(None, record.tokens[: p + 1], 1, record.extra))
+        return nodes[-1] if nodes else None
 
 
 class Transition:
     """One operation: the views before and after it, what it was given and what it answered.
 
-    tokens: the prompt of an allocate, or the one token of an append. refused: the answer was a refusal.
+    tokens: the prompt of an allocate, or the one token of an append. extra: what else was given to an allocate.
+    refused: the answer was a refusal.
     """
 
     def __init__(
@@ -280,6 +288,7 @@ class Transition:
         seq_id: SeqId,
         tokens: tuple[int, ...] = (),
         *,
+        extra: Extra = (),
         refused: bool = False,
         result: tuple[int, ...] | int | None = None,
         variants: Variants = SEED_VARIANTS,
@@ -290,9 +299,10 @@ class Transition:
         self.refused = refused
         self.variants = variants
         self.num_tokens = len(tokens)
+        self.extra = extra
         self._tokens = tokens
         self._result = result
-        self._identities: tuple[Identity, ...] = tuple(chain_from(None, tokens, before.block_size))
+        self._identities: tuple[Identity, ...] = tuple(chain_from(None, tokens, before.block_size, extra))
         self.run_of_hits, self.idle_in_run = self._hits()
 
     def _hits(self) -> tuple[Number, Number]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kvspec.extra import Extra, of_block
 from kvspec.identity import Identity, identity
 
 
@@ -38,10 +39,15 @@ class ShadowMemory:
         return None
 
 
-def prefixes_of(tokens: Sequence[int], after: Identity | None = None) -> list[Identity]:
-    """For each token the prefix that ends with it; `after` is the prefix before the first."""
+def prefixes_of(
+    tokens: Sequence[int], after: Identity | None = None, extra: Extra = (), first: int = 0
+) -> list[Identity]:
+    """For each token the prefix that ends with it; `after` is the prefix before the first, which stands at `first`.
+
+    extra: what the sequence depends on beside tokens.
+    """
     prefixes: list[Identity] = []
-    for token in tokens:
-        after = identity(after, (token,))
+    for pos, token in enumerate(tokens, start=first):
+        after = identity(after, (token,), of_block(extra, pos, 1))
         prefixes.append(after)
     return prefixes

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kvspec.extra import Extra
 from kvspec.identity import Identity, chain_from
 from kvspec.ledger import Change, Ledger, SeqId, Sequence
 from kvspec.policy import SEED, Policy
@@ -43,9 +44,9 @@ def match_limit(num_tokens: int, block_size: int) -> int:
 # --- reads ------------------------------------------------------------------------------------------------
 
 
-def full_chain(ledger: Ledger, tokens: tuple[int, ...]) -> tuple[Identity, ...]:
+def full_chain(ledger: Ledger, tokens: tuple[int, ...], extra: Extra = ()) -> tuple[Identity, ...]:
     """The identities of a prompt's full blocks; none with the prefix cache off."""
-    return tuple(chain_from(None, tokens, ledger.block_size)) if ledger.enable_prefix_cache else ()
+    return tuple(chain_from(None, tokens, ledger.block_size, extra)) if ledger.enable_prefix_cache else ()
 
 
 def run_of_hits(ledger: Ledger, chain: tuple[Identity, ...], num_tokens: int) -> tuple[Identity, ...]:
@@ -76,11 +77,14 @@ def can_allocate(ledger: Ledger, num_tokens: int) -> bool:
 # --- the three operations ---------------------------------------------------------------------------------
 
 
-def allocate(ledger: Ledger, seq_id: SeqId, token_ids: Iterable[int], policy: Policy = SEED) -> Step:
-    """Start a sequence. Raises OutOfBlocks. The caller guarantees a new id and at least one token."""
+def allocate(ledger: Ledger, seq_id: SeqId, token_ids: Iterable[int], policy: Policy = SEED, extra: Extra = ()) -> Step:
+    """Start a sequence; `extra` is what its KV depends on beside the tokens, now and later. Raises OutOfBlocks.
+
+    The caller guarantees a new id, at least one token, and images that lie within the tokens, apart from each other.
+    """
     tokens = tuple(token_ids)
     # reads (1) the chain of the full blocks (2) the longest run of hits within the limit (3) capacity
-    chain = full_chain(ledger, tokens)
+    chain = full_chain(ledger, tokens, extra)
     hits = policy.hits(ledger, run_of_hits(ledger, chain, len(tokens)))
     needed = blocks_for(len(tokens), ledger.block_size) - len(hits)
     idle = available(ledger, hits)
@@ -96,7 +100,7 @@ def allocate(ledger: Ledger, seq_id: SeqId, token_ids: Iterable[int], policy: Po
     table = hits + new
     for b, h in list(zip(table, chain, strict=False))[len(hits) :]:
         draft.register(b, h)
-    draft.sequences[seq_id] = Sequence(table, tokens, chain, len(hits) * ledger.block_size)
+    draft.sequences[seq_id] = Sequence(table, tokens, chain, len(hits) * ledger.block_size, extra)
     return draft.done(result=table)
 
 
@@ -118,9 +122,9 @@ def append_slot(ledger: Ledger, seq_id: SeqId, token_id: int, policy: Policy = S
     chain = seq.chain
     if (pos + 1) % ledger.block_size == 0 and ledger.enable_prefix_cache:
         parent = chain[-1] if chain else None
-        chain += tuple(chain_from(parent, tokens[-ledger.block_size :], ledger.block_size))
+        chain += tuple(chain_from(parent, tokens[-ledger.block_size :], ledger.block_size, seq.extra, len(chain)))
         draft.register(table[-1], chain[-1])
-    draft.sequences[seq_id] = Sequence(table, tokens, chain, seq.num_cached_tokens)
+    draft.sequences[seq_id] = Sequence(table, tokens, chain, seq.num_cached_tokens, seq.extra)
     return draft.done(result=table[-1] * ledger.block_size + pos % ledger.block_size)
 
 

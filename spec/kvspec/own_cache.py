@@ -149,10 +149,10 @@ def _gained(before: Ledger, seen: Ledger, seq_id: SeqId) -> Iterator[Wrong]:
 
 
 def _named(h: Identity | None) -> str:
-    """An identity in words; one that nobody registered has keys of its own."""
+    """An identity in words; nobody knows what a key stands for that nobody registered."""
     if h is None:
         return "no full block"
-    return "an unknown content" if h.extra else repr(h)
+    return repr(h) if h.is_known else "an unknown content"
 
 
 def _content_of(record: Sequence) -> dict[int, Identity]:

@@ -75,6 +75,7 @@ def same_records(q: Logic, s: View, t: View, p: Any) -> Claim:
         same_tokens(q, s, t, p),
         same_chain(q, s, t, p),
         t.cached(p) == s.cached(p),
+        t.extra(p) == s.extra(p),
     )
 
 
@@ -86,6 +87,7 @@ def others_unchanged(q: Logic, x: Transition) -> Claim:
                 q.iff(x.after.live(p), x.before.live(p)),
                 same_table(q, x.before, x.after, p),
                 same_tokens(q, x.before, x.after, p),
+                x.after.extra(p) == x.before.extra(p),
             ),
         )
     )
@@ -284,6 +286,7 @@ def allocate_table_covers(q: Logic, x: Transition) -> Claim:
         t.live(p),
         t.num_tokens(p) == x.num_tokens,
         q.every_below(x.num_tokens, lambda i: t.token(p, i) == x.token(i)),
+        t.extra(p) == x.extra,
         t.table_len(p) == num_needed(x),
         x.result_len == num_needed(x),
         q.every_below(num_needed(x), lambda i: t.table(p, i) == x.result(i)),
@@ -401,6 +404,7 @@ def append_extends(q: Logic, x: Transition) -> Claim:
         t.num_tokens(p) == pos + 1,
         q.every_below(pos, lambda i: t.token(p, i) == s.token(p, i)),
         t.token(p, pos) == x.token(0),
+        t.extra(p) == s.extra(p),
         q.implies(append_needs_block(x), t.table_len(p) == s.table_len(p) + 1),
         q.implies(q.no(append_needs_block(x)), t.table_len(p) == s.table_len(p)),
         q.every_below(s.table_len(p), lambda i: t.table(p, i) == s.table(p, i)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -38,7 +39,7 @@ def drive(guarded: Any, scenario: Scenario, id_of: Callable[[str], Hashable] = s
         try:
             if isinstance(operation, Allocate) and seq not in lengths:
                 lists.append(list(operation.tokens))
-                lists.append(guarded.allocate(seq, lists[0]))
+                lists.append(guarded.allocate(seq, lists[0], **operation.extra.named()))
                 lengths[seq] = len(operation.tokens)
             elif isinstance(operation, Append) and seq in lengths:
                 guarded.append_slot(seq, operation.token)
@@ -60,10 +61,19 @@ def drive(guarded: Any, scenario: Scenario, id_of: Callable[[str], Hashable] = s
             items[:] = [7] * (len(items) + 1)
 
 
+def takes(cls: Any, scenario: Scenario) -> bool:
+    """Whether a class can be told what the sequences depend on beside their tokens."""
+    known = inspect.signature(cls.allocate).parameters
+    given = {name for op in scenario.program if isinstance(op, Allocate) for name in op.extra.named()}
+    return given <= set(known)
+
+
 def violation(
     cls: Any, scenario: Scenario, *, id_of: Callable[[str], Hashable] = str, **options: Any
 ) -> ContractViolation | None:
     """The first broken contract of a class that is driven through a program."""
+    if not takes(cls, scenario):
+        return None
     pool = scenario.pool
     manager = cls(pool.num_blocks, pool.block_size, pool.enable_prefix_cache)
     given = {"num_blocks": pool.num_blocks, "block_size": pool.block_size}

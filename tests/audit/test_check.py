@@ -22,11 +22,11 @@ from kvaudit.outcomes import as_text
 from kvaudit.pictures.grid import grid_of_departure
 from kvaudit.pictures.terminal import drawn
 from kvaudit.profiles import PROFILES, SEED, STRICT, VLLM
-from kvaudit.protocol import Allocate, Append, Free, Pool, Program
+from kvaudit.protocol import MANAGER, Allocate, Append, Free, Pool, Program
 from kvaudit.report import CONFORMS, INCONCLUSIVE, VIOLATION
 from kvaudit.saved_ledger import saved_ledger
 from kvaudit.scenario import Scenario
-from kvaudit.trace import FORMAT, Answer, TraceHeader, TraceLine, TraceReader, write_trace
+from kvaudit.trace import FORMAT, Answer, TraceHeader, TraceLine, TraceReader, features_of, write_trace
 from kvblocks import BlockManager
 from second.manager import LifoManager, SecondManager
 
@@ -143,7 +143,14 @@ def test_in_mid_life_it_goes_on_as_if_from_the_start(tmp_path: Path) -> None:
         execution = play(target_of(BlockManager, black_box=True), goal.witness, STRICT)
         lines = execution.transcript()
         for at in range(len(program)):
-            header = TraceHeader(FORMAT, pool, "", "strict", ledger=saved_ledger(execution.played[at].judgement.before))
+            header = TraceHeader(
+                FORMAT,
+                pool,
+                "",
+                "strict",
+                features=features_of(MANAGER, program),
+                ledger=saved_ledger(execution.played[at].judgement.before),
+            )
             rest = [msgspec.structs.replace(line, step=line.step - at) for line in lines[at:]]
             result = checked(tmp_path, header, rest)
             assert result.departure is None, (goal.id, at)

@@ -26,12 +26,12 @@ def liar(kind: str, at: int) -> type[BlockManager]:
     class Liar(BlockManager):
         calls = 0
 
-        def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+        def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
             self.calls += 1
             lies = self.calls >= at
             if kind == "refusal" and lies:
                 raise OutOfBlocks
-            table = super().allocate(seq_id, token_ids)
+            table = super().allocate(seq_id, token_ids, **extra)
             if kind == "cached" and lies:
                 self._cached[seq_id] += self.block_size  # from the start: a trace does not say it again
             if kind == "order" and lies:

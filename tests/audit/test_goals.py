@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from audit.auditing import audit, target_of
-from kvaudit.goals import GOALS, Goal
+from kvaudit.goal import Goal
+from kvaudit.goals import GOALS
 from kvaudit.levels import goals_of, level_of
 from kvaudit.manager_execution import ManagerExecution
 from kvaudit.profiles import PROFILES, STRICT, Profile
 from kvaudit.programs import of_manager
-from kvaudit.protocol import Allocate, Append
+from kvaudit.protocol import EXTRAS, Allocate, Append
 from kvaudit.report import INCONCLUSIVE, NOT_REACHED
 from kvaudit.targets import TargetSpec
 from kvaudit.tracker import Tracker
@@ -64,8 +65,14 @@ def test_every_verdict_on_an_obligation_rests_on_some_goal() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
 def test_a_profile_leaves_out_only_what_cannot_happen_under_it(profile: Profile) -> None:
-    left_out = {goal.id for goal in level_of(profile).goals} - {goal.id for goal in goals_of(profile)}
+    left_out = {goal.id for goal in level_of(profile).goals} - {goal.id for goal in goals_of(profile, EXTRAS)}
     assert left_out == set(profile.beyond)
+
+
+@pytest.mark.parametrize("kind", EXTRAS)
+def test_what_a_target_does_not_take_is_not_asked_for(kind: str) -> None:
+    left_out = {goal.id for goal in GOALS} - {goal.id for goal in goals_of(STRICT, set(EXTRAS) - {kind})}
+    assert left_out == {goal.id for goal in GOALS if kind in goal.needs} != set()
 
 
 def test_a_goal_that_is_missed_leaves_its_obligations_open() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ class CountsBools(BlockManager):
     def __init__(self, num_blocks: int, block_size: int, enable_prefix_cache: bool = True) -> None:
         super().__init__(as_int(num_blocks), as_int(block_size), enable_prefix_cache)
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         return super().allocate(seq_id, map(as_int, token_ids))
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:

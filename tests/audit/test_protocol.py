@@ -70,7 +70,7 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
 def test_the_schema_is_one(tmp_path: Path) -> None:
     said = kvaudit("protocol", "--schema", cwd=tmp_path)
     assert said.code == 0
-    assert json.loads(said.out) == schema()
+    assert json.loads(said.out) == json.loads(json.dumps(schema()))  # a default list is no tuple in JSON
     jsonschema.Draft202012Validator.check_schema(schema())
 
 
@@ -141,7 +141,7 @@ def test_every_message_says_its_version() -> None:
     assert Start().protocol == VERSION == 1
 
 
-TRIED = 40
+TRIED = 57
 """Kinds of misuse, with everything that kvblocks offers."""
 
 

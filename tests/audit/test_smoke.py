@@ -32,6 +32,7 @@ def patched(change: str, folder: Path, target: str = "kvblocks") -> TargetSpec:
     script = f"""
 import sys
 from kvaudit import serve
+from kvaudit.api import ApiTarget
 from kvaudit.protocol import *
 import msgspec
 {change}
@@ -54,7 +55,7 @@ def test_every_step_of_the_protocol_is_in_it() -> None:
     questions = [msgspec.json.decode(exchange.question, type=protocol.Question) for exchange in exchanges]
     assert {type(question) for question in questions} == {protocol.Start, protocol.Open, protocol.Run, protocol.Stop}
     asked = {type(op) for question in questions if isinstance(question, protocol.Run) for op in question.program}
-    assert asked == set(protocol.Operation.__args__)
+    assert asked == set(protocol.Operation.__args__) - set(protocol.Request.__args__)
     answers = [msgspec.json.decode(exchange.answer, type=protocol.Answer) for exchange in exchanges[:-1]]
     came_to = {type(outcome) for answer in answers if isinstance(answer, protocol.Ran) for outcome in answer.outcomes}
     assert came_to == {protocol.Returned, protocol.Refused, protocol.Raised, protocol.Observed}
@@ -85,49 +86,49 @@ def test_a_manager_that_misbehaves_is_a_wrong_implementation(name: str, said: st
 
 HARNESS_FAULTS = {
     "the pool is not made anew": (
-        "opened = serve.ApiTarget.open\n"
-        "serve.ApiTarget.open = lambda self, pool: None if self._manager and pool.enable_prefix_cache"
+        "opened = ApiTarget.open\n"
+        "ApiTarget.open = lambda self, pool: None if self._manager and pool.enable_prefix_cache"
         " else opened(self, pool)",
         "The first pool was answered well: 'open' has to make a new manager",
     ),
     "a program ends at a refusal": (
-        "run = serve.ApiTarget.run\n"
+        "run = ApiTarget.run\n"
         "def stop_at_refusal(self, program):\n"
         "    outcomes = run(self, program)\n"
         "    refused = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, Refused)]\n"
         "    return outcomes[: refused[0] + 1] if refused else outcomes\n"
-        "serve.ApiTarget.run = stop_at_refusal",
+        "ApiTarget.run = stop_at_refusal",
         "answered 5 operations with 1 outcomes",
     ),
     "a slot for a table": (
-        "serve.ApiTarget._allocate = lambda self, op: Returned(self._manager.allocate(op.seq, op.tokens)[0])",
+        "ApiTarget._allocate = lambda self, op: Returned(self._manager.allocate(op.seq, op.tokens)[0])",
         "outcomes[0].value: allocate returns the block table, a list of block numbers, not 0",
     ),
     "a pair for a slot": (
-        "serve.ApiTarget._append = lambda self, op: Returned([0, self._manager.append_slot(op.seq, op.token)])",
+        "ApiTarget._append = lambda self, op: Returned([0, self._manager.append_slot(op.seq, op.token)])",
         "outcomes[0].value: append returns the slot, block * block_size + offset, not [0,3]",
     ),
     "a number for a truth": (
-        "serve.ApiTarget._can_allocate = lambda self, op: Returned(1)",
+        "ApiTarget._can_allocate = lambda self, op: Returned(1)",
         "can_allocate returns true or false, not 1",
     ),
     "a list for the counts": (
-        "observe = serve.ApiTarget._observe\n"
-        "serve.ApiTarget._observe = lambda self, op:"
+        "observe = ApiTarget._observe\n"
+        "ApiTarget._observe = lambda self, op:"
         " msgspec.structs.replace(observe(self, op), cached={'a': 'none'})",
         'outcomes[3].cached: an object with a number for each live sequence is due, not {"a":"none"}',
     ),
     "one reference count too few": (
-        "observe = serve.ApiTarget._observe\n"
+        "observe = ApiTarget._observe\n"
         "def short(self, op):\n"
         "    seen = observe(self, op)\n"
         "    return msgspec.structs.replace(seen, state=msgspec.structs.replace(seen.state, ref=seen.state.ref[1:]))\n"
-        "serve.ApiTarget._observe = short",
+        "ApiTarget._observe = short",
         "outcomes[3].state.ref: 4 entries are due, one for each block, not 3",
     ),
     "a program of many operations is answered otherwise": (
-        "run = serve.ApiTarget.run\n"
-        "serve.ApiTarget.run = lambda self, program: [\n"
+        "run = ApiTarget.run\n"
+        "ApiTarget.run = lambda self, program: [\n"
         "    Returned(0) if isinstance(op, Append) and isinstance(program[-1], Free) else outcome\n"
         "    for op, outcome in zip(program, run(self, program))\n"
         "]",
@@ -163,13 +164,13 @@ def test_a_misspelt_field_is_noted(tmp_path: Path) -> None:
 
 
 def test_misuse_that_gets_through_is_noted(tmp_path: Path) -> None:
-    result = smoke(patched("serve.ApiTarget._raw_call = lambda self, call: Returned()", tmp_path))
+    result = smoke(patched("ApiTarget._raw_call = lambda self, call: Returned()", tmp_path))
     assert result.verdict == FINE
     assert "a caller's mistake goes unnoticed (O10)" in result.exchanges[-2].notes[0]
 
 
 def test_misuse_that_cannot_be_said_is_noted(tmp_path: Path) -> None:
-    result = smoke(patched("serve.ApiTarget._raw_call = lambda self, call: Unsupported()", tmp_path))
+    result = smoke(patched("ApiTarget._raw_call = lambda self, call: Unsupported()", tmp_path))
     assert result.verdict == FINE
     assert result.exchanges[-2].notes == (
         "the harness does not make this call: whether misuse is refused (O10) cannot be seen",
@@ -177,7 +178,7 @@ def test_misuse_that_cannot_be_said_is_noted(tmp_path: Path) -> None:
 
 
 def test_the_line_to_paste_asks_the_same_again(tmp_path: Path) -> None:
-    result = smoke(patched("serve.ApiTarget._can_allocate = lambda self, op: Returned(1)", tmp_path))
+    result = smoke(patched("ApiTarget._can_allocate = lambda self, op: Returned(1)", tmp_path))
     said = subprocess.run(["sh", "-c", result.paste], capture_output=True, text=True, timeout=60, check=True)
     assert said.stdout.splitlines() == [exchange.answer for exchange in result.exchanges]
 

@@ -9,15 +9,16 @@ import pytest
 
 from audit.auditing import audit, target_of
 from kvaudit.breach import Breach
+from kvaudit.choosing import Choices
 from kvaudit.goals import GOALS
 from kvaudit.machine import run_batch
 from kvaudit.manager_execution import ManagerExecution
 from kvaudit.profiles import SEED
-from kvaudit.protocol import Mutation, Pool
+from kvaudit.protocol import EXTRAS, Mutation, Pool
 from kvaudit.report import CONFORMS, VIOLATION
 from kvaudit.swarm import run_swarm
 from kvaudit.targets import Target
-from kvaudit.workload import RULEBOOK, RULES, Choices, Driver, Rule, Workload
+from kvaudit.workload import RULEBOOK, RULES, Driver, Rule, Workload
 from kvblocks import BlockManager
 from mutants import MUTANTS, Mutant
 from second.manager import SecondManager
@@ -36,6 +37,7 @@ class Recorder(Driver):
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self.extras = target.capabilities.intersection(EXTRAS)
         self.programs: list[tuple[Pool, list[Mutation]]] = []
         self.breaches: tuple[Breach, ...] = ()
         self.steps = 0

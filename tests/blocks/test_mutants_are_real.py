@@ -8,7 +8,7 @@ import ast
 import importlib.util
 import inspect
 import random
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ LEGAL = [mutant for mutant in MUTANTS if not mutant.misuse]
 MISUSE = [mutant for mutant in MUTANTS if mutant.misuse]
 ALPHABETS = [(0, 1), (1, 65537), (0, 65536, 7), (255, 256, 2**31 - 1), (65535, 2**32 - 1, 0)]
 IDS = "abcd"
+NOTHING: Mapping[str, Any] = {}
 NO_TOKENS: Any = [-1, 2**32, "7", 7.0, None, True]
 
 
@@ -44,10 +45,10 @@ class Lockstep:
         self.mutant = cls(num_blocks, block_size, cache)
         self.names: dict[int, int] = {}  # the manager's block -> the mutant's
 
-    def allocate(self, seq_id: Hashable, tokens: list[int]) -> bool:
+    def allocate(self, seq_id: Hashable, tokens: list[int], extra: Mapping[str, Any] = NOTHING) -> bool:
         ours, theirs = list(tokens), list(tokens)
-        expected = outcome(lambda: self.manager.allocate(seq_id, ours))
-        actual = outcome(lambda: self.mutant.allocate(seq_id, theirs))
+        expected = outcome(lambda: self.manager.allocate(seq_id, ours, **extra))
+        actual = outcome(lambda: self.mutant.allocate(seq_id, theirs, **extra))
         alike = expected[0] == actual[0] and self._same_blocks(expected[1], actual[1])
         for own in (theirs, actual[1]):  # lists of the caller: what becomes of them is the caller's affair
             if isinstance(own, list):
@@ -217,6 +218,47 @@ SCRIPTS: dict[str, tuple[int, int, list[tuple[Any, ...]]]] = {
             ("allocate", "e", [0, 0, 1]),
         ],
     ),
+    **{
+        bug: (6, 1, [("allocate", "a", [0, 0, 0], one), ("allocate", "b", [0, 0, 0], other)])
+        for bug, one, other in (
+            ("SaltIsNoKey", {"salt": "x"}, {"salt": "y"}),
+            ("LoraIsNoKey", {"lora": ("x", "1")}, {}),
+            ("LoraVersionIsNoKey", {"lora": ("x", "1")}, {"lora": ("x", "2")}),
+            ("LoraIsUntagged", {"salt": "x"}, {"lora": ("salt", "x")}),
+            ("LoraRunsTogether", {"lora": ("x", "11")}, {"lora": ("x1", "1")}),
+            ("ImageIsNoKey", {"images": [(b"one", 0, 1)]}, {"images": [(b"two", 0, 1)]}),
+            ("ImageHashIsCutShort", {"images": [(b"12345678a", 0, 1)]}, {"images": [(b"12345678b", 0, 1)]}),
+            ("ImageIsKeyedWhereItEnds", {"images": [(b"one", 0, 2)]}, {"images": [(b"two", 0, 2)]}),
+        )
+    },
+    "ImagePlaceIsNoKey": (
+        6,
+        2,
+        [
+            ("allocate", "a", [0, 0, 0], {"images": [(b"one", 0, 1)]}),
+            ("allocate", "b", [0, 0, 0], {"images": [(b"one", 1, 1)]}),
+        ],
+    ),
+    "FilledBlockForgetsExtra": (
+        6,
+        2,
+        [
+            ("allocate", "a", [0, 0, 0], {"images": [(b"one", 2, 1)]}),
+            ("append_slot", "a", 0),
+            ("allocate", "b", [0, 0, 0, 0, 0]),
+        ],
+    ),
+    "KeepsExtraAfterFree": (
+        6,
+        2,
+        [
+            ("allocate", "a", [0], {"salt": "x"}),
+            ("free", "a"),
+            ("allocate", "a", [0]),
+            ("append_slot", "a", 0),
+            ("allocate", "b", [0, 0, 0]),
+        ],
+    ),
 }
 
 
@@ -278,7 +320,7 @@ def test_every_planted_class_is_listed_with_a_docstring_of_one_line() -> None:
     planted: list[str] = []
     for path in Path(mutants.__file__).parent.glob("*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and node.name != "Mutant":
+            if isinstance(node, ast.ClassDef) and node.name not in ("Mutant", "Keyed"):
                 assert len((ast.get_docstring(node) or "\n").splitlines()) == 1, node.name
                 planted.append(node.name)
     assert sorted(planted) == sorted(map(name, MUTANTS))

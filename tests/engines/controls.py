@@ -40,6 +40,7 @@ def audited(
     black_box: bool = False,
     settings: tuple[str, ...] = (),
     level: LevelName = MANAGER,
+    max_steps: int = 1_000,
 ) -> Report:
     """A short audit of an engine: all witnesses, then generated programs."""
     if source is None:
@@ -47,7 +48,7 @@ def audited(
     spec = TargetSpec(text, source, black_box=black_box, settings=settings, level=level)
     target = spec.start()
     try:
-        return Audit(target, spec, PROFILES[target.profile], Options(max_steps=1_000), lambda event: None).run()
+        return Audit(target, spec, PROFILES[target.profile], Options(max_steps=max_steps), lambda event: None).run()
     finally:
         target.close()
 

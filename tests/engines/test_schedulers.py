@@ -62,6 +62,7 @@ Change = tuple[str, str, str]
 """A file, what stands there, and what is to."""
 
 _ADMISSION = "lmdeploy/pytorch/paging/prefill_scheduler.py"
+_LIFECYCLE = "lmdeploy/pytorch/paging/block_trie/kv_lifecycle.py"
 _JOB = "exllamav3/generator/job.py"
 MENDED: dict[str, list[Change]] = {
     "lmdeploy==0.18.0": [
@@ -101,7 +102,7 @@ def mended(text: str, folder: Path, *bugs: Change) -> Report:
         code = (folder / file).read_text()
         assert code.count(old) == 1
         (folder / file).write_text(code.replace(old, new))
-    return audited(text.partition("==")[0], source, level=SCHEDULER)
+    return audited(text.partition("==")[0], source, level=SCHEDULER, max_steps=3_000)
 
 
 @needs_torch
@@ -116,19 +117,19 @@ def test_an_engine_is_clean_once_what_was_found_is_mended(text: str, tmp_path: P
     [
         pytest.param(
             "lmdeploy==0.18.0",
-            (
-                "lmdeploy/pytorch/paging/block_trie/trie.py",
-                "+ block_size < seq.num_valid_ids:\n            start = node",
-                "+ block_size <= seq.num_valid_ids:\n            start = node",
-            ),
-            "O2",
-            id="a prompt that is cached to its end leaves nothing to compute",
+            (_LIFECYCLE, "        if len(ref_blocks) > 0:\n", "        if len(ref_blocks) > 1:\n"),
+            "I8",
+            id="the trie does not count itself as a holder",
         ),
         pytest.param(
             "exllamav3==1.6.5",
-            (_JOB, "                            best_match,\n", "                            best_match - 1,\n"),
+            (
+                "exllamav3/generator/pagetable.py",
+                "        self.can_revert = False\n        self.kv_position = 0\n",
+                "        self.can_revert = False\n",
+            ),
             "K1",
-            id="the copy of a page is a token short",
+            id="a page that is taken for other content stays complete",
         ),
     ],
 )

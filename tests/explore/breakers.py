@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from kvblocks import BlockManager, OutOfBlocks
 from mutants.identity import TruncatesTokenIds
@@ -31,10 +32,10 @@ class TakesLastFreedBlock(BlockManager):
 class RefusesThirdIdAlone(BlockManager):
     """One id among all is refused, where no other sequence is live."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         if seq_id == "c" and not self._tables:
             raise OutOfBlocks("not you")
-        return super().allocate(seq_id, token_ids)
+        return super().allocate(seq_id, token_ids, **extra)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from kvblocks import BlockManager, OutOfBlocks
 from mutants import MUTANTS, Mutant
 from second.manager import LifoManager, SecondManager
 
-LEGAL = [mutant for mutant in MUTANTS if not mutant.misuse]
+LEGAL = [mutant for mutant in MUTANTS if not mutant.misuse and not mutant.by_extra]  # a search gives no extra
 MISUSE = [mutant for mutant in MUTANTS if mutant.misuse]
 POOLS = [pool for size in ((1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (4, 1)) for pool in pools(*size, smaller=False)]
 
@@ -156,8 +156,8 @@ class ShowsSomethingElse(BlockManager):
 class KeepsOldLists(BlockManager):
     """A list in two places."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
-        table = super().allocate(seq_id, token_ids)
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
+        table = super().allocate(seq_id, token_ids, **extra)
         twin = next((other for other in self._tables if self._tokens[other] == self._tokens[seq_id]), seq_id)
         self._tokens[seq_id] = self._tokens[twin]
         return table

@@ -62,7 +62,7 @@ def test_every_page_is_in_the_index() -> None:
     assert [page.name for page in PAGES if page.parent == DOCS and f"({page.name})" not in index] == ["index.md"]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/proofs.md", "docs/size.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/proofs.md", "docs/size.md", "docs/extra-keys.md"])
 def test_what_python_says_in_a_page_is_true(page: str) -> None:
     failed, attempted = doctest.testfile(str(REPOSITORY / page), module_relative=False)
     assert attempted and not failed

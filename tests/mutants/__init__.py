@@ -7,7 +7,7 @@ it can truthfully be said, from outside, that it breaks them: an audit must name
 from dataclasses import dataclass
 
 from kvblocks import BlockManager
-from mutants import capacity, identity, matching, misuse, pool, records, seed
+from mutants import capacity, extra, identity, matching, misuse, pool, records, seed
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,11 @@ class Mutant:
     cls: type[BlockManager]
     names: tuple[str, ...]
     misuse: bool = False
+
+    @property
+    def by_extra(self) -> bool:
+        """It shows only in sequences that depend on more than their tokens."""
+        return self.cls.__module__ == extra.__name__
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -42,6 +47,17 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(identity.TakesAndRegistersBlockByBlock, ("O8", "O4", "O2")),
     Mutant(identity.RegistersOnlyWhenFreed, ("O8", "O4", "O2")),
     Mutant(identity.RegistersWithCacheOff, ("O9", "O2")),
+    Mutant(extra.SaltIsNoKey, ("O4", "K1", "O2")),
+    Mutant(extra.LoraIsNoKey, ("O4", "K1", "O2")),
+    Mutant(extra.LoraVersionIsNoKey, ("O4", "K1", "O2")),
+    Mutant(extra.LoraIsUntagged, ("O4", "K1", "O2")),
+    Mutant(extra.LoraRunsTogether, ("O4", "K1", "O2")),
+    Mutant(extra.ImageIsNoKey, ("O4", "K1", "O2")),
+    Mutant(extra.ImageHashIsCutShort, ("O4", "K1", "O2")),
+    Mutant(extra.ImagePlaceIsNoKey, ("O4", "K1", "O2")),
+    Mutant(extra.ImageIsKeyedWhereItEnds, ("O4", "K1", "O2")),
+    Mutant(extra.FilledBlockForgetsExtra, ("O8", "O4", "K1", "O2")),
+    Mutant(extra.KeepsExtraAfterFree, ("O8", "O4", "K1", "O2")),
     Mutant(matching.MatchesPastMiss, ("O4", "K1", "O2")),
     Mutant(matching.MatchesOneBlockTooFew, ("O4", "O2")),
     Mutant(matching.TreatsBlockZeroAsMiss, ("O4", "O2")),

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Hashable, Iterable
+from typing import Any
 
 from kvblocks import BlockManager, OutOfBlocks
 from kvblocks.arithmetic import TOKEN, blocks_for, check_size, check_tokens, match_limit
@@ -52,10 +53,10 @@ class CanAllocateRoundsDown(BlockManager):
 class KeepsPinsAfterRefusal(BlockManager):
     """A refused allocate does not let go of its hits: each retry leaks references until the pool is full."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         tokens = check_tokens(token_ids)
         try:
-            return super().allocate(seq_id, tokens)
+            return super().allocate(seq_id, tokens, **extra)
         except OutOfBlocks:
             self._hit(self._match(self._hash_chain(tokens), match_limit(len(tokens), self.block_size)))
             raise
@@ -64,9 +65,9 @@ class KeepsPinsAfterRefusal(BlockManager):
 class RefusalFlushesCache(BlockManager):
     """allocate evicts everything idle before it gives up: one prompt too long, and the cache is cold."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         try:
-            return super().allocate(seq_id, token_ids)
+            return super().allocate(seq_id, token_ids, **extra)
         except OutOfBlocks:
             while self._evictable:
                 block, _ = self._evictable.popitem(last=False)
@@ -78,10 +79,10 @@ class RefusalFlushesCache(BlockManager):
 class RefusedIdStaysLive(BlockManager):
     """allocate notes the id before it checks: the retry of a refused request is turned away for good."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         try:
-            return super().allocate(seq_id, token_ids)
+            return super().allocate(seq_id, token_ids, **extra)
         except OutOfBlocks:
             self._tables[seq_id], self._tokens[seq_id] = [], array(TOKEN)
-            self._hashes[seq_id], self._cached[seq_id] = [], 0
+            self._hashes[seq_id], self._cached[seq_id], self._extra[seq_id] = [], 0, ()
             raise

@@ -8,6 +8,7 @@ from typing import Any
 
 from kvblocks import BlockManager, HashStrategy, Key, OutOfBlocks
 from kvblocks.arithmetic import TOKEN, blocks_for, check_tokens, match_limit
+from kvblocks.extra import Extra, parts_of_block
 
 
 def packed(token_ids: Iterable[int]) -> bytes:
@@ -48,11 +49,12 @@ class TruncatesTokenIds(BlockManager):
 class ChainsThroughPartialBlock(BlockManager):
     """A partial last block enters the chain: what decode fills after it has the wrong parent and never hits."""
 
-    def _hash_chain(self, tokens: array[int]) -> list[Key]:
-        hashes = super()._hash_chain(tokens)
+    def _hash_chain(self, tokens: array[int], extra: Extra = ()) -> list[Key]:
+        hashes = super()._hash_chain(tokens, extra)
         rest = tokens[len(hashes) * self.block_size :]
         if rest and self.enable_prefix_cache:
-            hashes.append(self._hasher(hashes[-1] if hashes else None, rest.tobytes(), ()))
+            parts = parts_of_block(extra, len(hashes), self.block_size)
+            hashes.append(self._hasher(hashes[-1] if hashes else None, rest.tobytes(), parts))
         return hashes
 
 
@@ -65,7 +67,8 @@ class FilledBlockHasOldWindow(BlockManager):
         if self.enable_prefix_cache and len(tokens) % self.block_size == 0:
             self._forget(slot // self.block_size)
             parent = hashes[-2] if len(hashes) > 1 else None
-            hashes[-1] = self._hasher(parent, tokens[-1 - self.block_size : -1].tobytes(), ())
+            parts = parts_of_block(self._extra[seq_id], len(hashes) - 1, self.block_size)
+            hashes[-1] = self._hasher(parent, tokens[-1 - self.block_size : -1].tobytes(), parts)
             self._register(slot // self.block_size, hashes[-1])
         return slot
 
@@ -93,11 +96,11 @@ class AppendDoesNotExtendChain(BlockManager):
 class SharesChainWithTwin(BlockManager):
     """Two live sequences with one prompt share one chain list: their answers are hashed into each other."""
 
-    def _hash_chain(self, tokens: array[int]) -> list[Key]:
+    def _hash_chain(self, tokens: array[int], extra: Extra = ()) -> list[Key]:
         for seq_id, others in self._tokens.items():
             if others == tokens:
                 return self._hashes[seq_id]
-        return super()._hash_chain(tokens)
+        return super()._hash_chain(tokens, extra)
 
 
 class NewestMappingWins(BlockManager):
@@ -111,7 +114,7 @@ class NewestMappingWins(BlockManager):
 class TakesAndRegistersBlockByBlock(BlockManager):
     """allocate registers each block before taking the next, which may evict the older copy: no mapping stays."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         tokens = check_tokens(token_ids)
         hashes = self._hash_chain(tokens)
         hits = self._match(hashes, match_limit(len(tokens), self.block_size))
@@ -126,6 +129,7 @@ class TakesAndRegistersBlockByBlock(BlockManager):
                 self._register(table[i], hashes[i])
         self._tables[seq_id], self._tokens[seq_id] = table, tokens
         self._hashes[seq_id], self._cached[seq_id] = hashes, len(hits) * self.block_size
+        self._extra[seq_id] = ()
         return list(table)
 
 

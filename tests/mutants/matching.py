@@ -1,6 +1,7 @@
 """Bugs in which cached blocks a prompt shares."""
 
 from collections.abc import Hashable, Iterable
+from typing import Any
 
 from kvblocks import BlockManager, Key
 from kvblocks.arithmetic import check_tokens
@@ -40,10 +41,10 @@ class NeverHitsIdleBlocks(BlockManager):
 class SharesPartialBlock(BlockManager):
     """Equal prompts share the partial last block too, without a copy on write: they overwrite each other."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         tokens = check_tokens(token_ids)
         twins = [other for other, others in self._tokens.items() if others == tokens]
-        table = super().allocate(seq_id, tokens)
+        table = super().allocate(seq_id, tokens, **extra)
         if twins and len(tokens) % self.block_size != 0:
             self._release(table[-1:])
             table[-1] = self._tables[twins[0]][-1]

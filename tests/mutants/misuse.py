@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Iterable
+from typing import Any
 
 from kvblocks import BlockManager, HashStrategy, InvalidArgument, Key
 from kvblocks.arithmetic import MAX_TOKEN_ID, TOKEN
@@ -12,10 +13,10 @@ from kvblocks.arithmetic import MAX_TOKEN_ID, TOKEN
 class ReallocatesLiveId(BlockManager):
     """allocate overwrites a live sequence: the blocks of the first one leak."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         table = self._tables.pop(seq_id, None)
         try:
-            return super().allocate(seq_id, token_ids)
+            return super().allocate(seq_id, token_ids, **extra)
         except Exception:
             if table is not None:
                 self._tables[seq_id] = table
@@ -25,12 +26,12 @@ class ReallocatesLiveId(BlockManager):
 class AcceptsEmptyPrompt(BlockManager):
     """A prompt without tokens makes a sequence without blocks: the engine samples from nothing."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         tokens = list(token_ids)
         if tokens or seq_id in self._tables:
-            return super().allocate(seq_id, tokens)
+            return super().allocate(seq_id, tokens, **extra)
         self._tables[seq_id], self._tokens[seq_id] = [], array(TOKEN)
-        self._hashes[seq_id], self._cached[seq_id] = [], 0
+        self._hashes[seq_id], self._cached[seq_id], self._extra[seq_id] = [], 0, ()
         return []
 
 
@@ -55,8 +56,8 @@ class AcceptsPositionPastTheEnd(BlockManager):
 class WrapsTokenIds(BlockManager):
     """A token id is cut to 32 bits, not checked: -1 and 2**32 - 1 are one token, and one hits the other's KV."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
-        return super().allocate(seq_id, [token & MAX_TOKEN_ID for token in token_ids])
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
+        return super().allocate(seq_id, [token & MAX_TOKEN_ID for token in token_ids], **extra)
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
         return super().append_slot(seq_id, token_id & MAX_TOKEN_ID)
@@ -82,7 +83,7 @@ class FreesTwice(BlockManager):
     def free(self, seq_id: Hashable) -> None:
         if seq_id not in self._tables and self._last is not None and self._last[0] == seq_id:
             _, self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id] = self._last
-            self._cached[seq_id] = 0
+            self._cached[seq_id], self._extra[seq_id] = 0, ()
         self._check_live(seq_id)
         self._last = (seq_id, self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id])
         super().free(seq_id)

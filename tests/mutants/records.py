@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Hashable, Iterable
+from typing import Any
 
 from kvblocks import BlockManager
 from kvblocks.arithmetic import TOKEN, blocks_for, check_tokens
@@ -28,9 +29,9 @@ class AppendReturnsSlotOfOldBlock(BlockManager):
 class TakesBlockForNextToken(BlockManager):
     """A prompt that fills its blocks gets one more in advance: every short request costs a block too many."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         tokens = check_tokens(token_ids)
-        super().allocate(seq_id, tokens)
+        super().allocate(seq_id, tokens, **extra)
         if len(tokens) % self.block_size == 0 and self.num_free_blocks > 0:
             self._tables[seq_id].append(self._take())
         return self.block_table(seq_id)
@@ -56,9 +57,9 @@ class CountsCachedInBlocks(BlockManager):
 class KeepsCachedCountAfterFree(BlockManager):
     """free leaves the cached count and allocate does not overwrite it: a re-used id skips uncomputed tokens."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         stale = self._cached.get(seq_id)
-        table = super().allocate(seq_id, token_ids)
+        table = super().allocate(seq_id, token_ids, **extra)
         if stale is not None:
             self._cached[seq_id] = stale
         return table
@@ -74,8 +75,8 @@ class KeepsCallersList(BlockManager):
 
     _kept: dict[Hashable, list[int]] | None = None
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
-        table = super().allocate(seq_id, token_ids)
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
+        table = super().allocate(seq_id, token_ids, **extra)
         if isinstance(token_ids, list):
             self._kept = {**(self._kept or {}), seq_id: token_ids}
         return table
@@ -93,8 +94,8 @@ class KeepsCallersList(BlockManager):
 class ReturnsOwnTable(BlockManager):
     """allocate hands out its own table: the caller pads it for the kernel, and slots and free go astray."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
-        super().allocate(seq_id, token_ids)
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
+        super().allocate(seq_id, token_ids, **extra)
         return self._tables[seq_id]
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Iterable
+from typing import Any
 
 from kvblocks import BlockManager, Key, OutOfBlocks
 from kvblocks.arithmetic import TOKEN, blocks_for, check_tokens, match_limit
+from kvblocks.extra import Extra, parts_of_block
 
 
 class HashesPartialBlock(BlockManager):
     """1: the half-full last block is hashed over its zeroed buffer; a longer prompt hits slots nobody wrote."""
 
-    def _hash_chain(self, tokens: array[int]) -> list[Key]:
-        return super()._hash_chain(tokens + array(TOKEN, [0] * (-len(tokens) % self.block_size)))
+    def _hash_chain(self, tokens: array[int], extra: Extra = ()) -> list[Key]:
+        return super()._hash_chain(tokens + array(TOKEN, [0] * (-len(tokens) % self.block_size)), extra)
 
 
 class MatchesWholePrompt(BlockManager):
@@ -26,11 +28,12 @@ class MatchesWholePrompt(BlockManager):
 class ChainStartsElsewhere(BlockManager):
     """3: allocate starts the chain at b"", append_slot at None; a first block that decode filled never hits."""
 
-    def _hash_chain(self, tokens: array[int]) -> list[Key]:
+    def _hash_chain(self, tokens: array[int], extra: Extra = ()) -> list[Key]:
         hashes: list[Key] = [b""]
-        if self.enable_prefix_cache:
-            for start in range(0, len(tokens) - self.block_size + 1, self.block_size):
-                hashes.append(self._hasher(hashes[-1], tokens[start : start + self.block_size].tobytes(), ()))
+        size = self.block_size
+        for i in range(len(tokens) // size if self.enable_prefix_cache else 0):
+            block, parts = tokens[i * size : (i + 1) * size], parts_of_block(extra, i, size)
+            hashes.append(self._hasher(hashes[-1], block.tobytes(), parts))
         return hashes[1:]
 
 
@@ -54,11 +57,11 @@ class FreesInForwardOrder(BlockManager):
 class AllocateUsesCoarseCheck(BlockManager):
     """6, allocate uses can_allocate's check: a prompt that fits thanks to its hits is refused."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         tokens = check_tokens(token_ids)
         if not self.can_allocate(len(tokens)):
             raise OutOfBlocks("the coarse check ignores hits")
-        return super().allocate(seq_id, tokens)
+        return super().allocate(seq_id, tokens, **extra)
 
 
 class CanAllocateCountsHits(BlockManager):
@@ -72,7 +75,7 @@ class CanAllocateCountsHits(BlockManager):
 class AllocateUsesNaiveCheck(BlockManager):
     """6, example 3: idle hits count as available too; the refusal comes midway, and blocks leak."""
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         tokens = check_tokens(token_ids)
         hits = self._match(self._hash_chain(tokens), match_limit(len(tokens), self.block_size))
         needed = blocks_for(len(tokens), self.block_size) - len(hits)
@@ -81,7 +84,7 @@ class AllocateUsesNaiveCheck(BlockManager):
             self._hit(hits)
             for _ in range(needed):
                 self._take()  # raises OutOfBlocks sooner or later
-        return super().allocate(seq_id, tokens)
+        return super().allocate(seq_id, tokens, **extra)
 
 
 class LeavesHitInPool(BlockManager):

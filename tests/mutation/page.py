@@ -9,7 +9,7 @@ from mutation.by_tests import STEPS
 from mutation.generator import generated
 from mutation.operators import KINDS
 from mutation.planted import planted
-from mutation.report import Campaign, Reasons, Result, rows
+from mutation.report import Campaign, Reasons, Result, digest_of_text, rows
 from mutation.verdict import KILLED, SURVIVED, Mutant
 
 _HEAD = """\
@@ -45,6 +45,12 @@ kvblocks itself, with nothing changed, goes the same way; it has to survive all 
 
 """
 
+_STALE = """\
+**kvblocks has changed since.** The figures are those of the last campaign, on the text before; what it left alive is not
+told apart here, equivalent or not, as those are not mutants of the text that is here.
+
+"""
+
 _EQUIVALENT = """\
 ## Equivalent
 
@@ -68,11 +74,13 @@ The executor has no model of what they do, or the proof did not come to an end. 
 
 
 def page(campaign: Campaign, why: Reasons) -> str:
-    """The whole page."""
+    """The whole page; of a campaign on another text of kvblocks only the table."""
     mutants: list[Mutant] = [*generated(), *planted()]
     diffs = {mutant.id: mutant.diff for mutant in mutants}
     results = {result.id: result for result in campaign.results}
     head = _HEAD.format(seconds=SECONDS, steps=STEPS, blocks=max(pool.num_blocks for pool in POOLS))
+    if campaign.text != digest_of_text():
+        return "\n".join([*head.splitlines(), *_STALE.splitlines(), *_table(campaign, Reasons({}, {}, {}))]) + "\n"
     lines = [*head.splitlines(), *_table(campaign, why)]
     for intro, listed in (
         (_EQUIVALENT, why.equivalent),

@@ -62,6 +62,6 @@ def test_a_kill_has_to_be_quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_operations_that_reach_a_function() -> None:
     assert operations_that_reach(["_release"]) == ["free"]
-    assert operations_that_reach(["check_token"]) == ["append", "allocate"]
+    assert operations_that_reach(["check_token"]) == ["check_tokens", "append", "allocate"]
     assert operations_that_reach(["_take", "slot"]) == ["slot", "append", "allocate"]
     assert operations_that_reach(["observe"]) == []

@@ -11,32 +11,46 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kvaudit.explore.moves import moves, sequence_ids
+from kvaudit.protocol import Allocate, Extras
 from kvaudit.rulings import own_step
 from kvproofs.invariants import STRUCTURAL
-from kvspec.identity import Identity, identity
+from kvspec.extra import Image, Item, Lora, Salt
+from kvspec.identity import Identity
 from kvspec.ledger import Ledger, empty_ledger
+from kvspec.memory import prefixes_of
 from kvspec.operations import OutOfBlocks
 from proofs.calls import Place, reached
 from proofs.constants import Cells, Names, state_of, verdict_of_z3
+from proofs.standard import Content
 from proofs.verdicts import READINGS, Stride, Verdict, state_verdicts, step_verdicts
 from spec.corruptions import corruptions
 
 
 def cells_of(place: Place) -> dict[int, Identity]:
     """The memory as slots."""
-    found = {}
-    for (b, offset), tokens in place.memory.items():
-        node = None
-        for token in tokens:
-            node = identity(node, (token,))
-        assert node is not None
-        found[b * place.ledger.block_size + offset] = node
-    return found
+    size = place.ledger.block_size
+    return {b * size + offset: prefix_of(content) for (b, offset), content in place.memory.items()}
+
+
+def prefix_of(content: Content) -> Identity:
+    """The prefix that a content stands for."""
+    tokens, parts = content
+    return prefixes_of(tokens, extra=tuple(item for block in parts for item in items_of(block)))[-1]
+
+
+def items_of(parts: Sequence[Any]) -> Iterator[Item]:
+    """The typed values of the extra keys of a block."""
+    at = 0
+    while at < len(parts):
+        kind, number = {"salt": (Salt, 1), "lora": (Lora, 2), "image": (Image, 3)}[parts[at]]
+        yield kind(*parts[at + 1 : at + 1 + number])
+        at += 1 + number
 
 
 def _is_modelled(ledger: Ledger) -> bool:
@@ -59,7 +73,8 @@ def strides(place: Place) -> Iterator[Stride]:
     """Every operation on a state, as the specification does it."""
     ledger = place.ledger
     spare = [seq for seq in sequence_ids(ledger.num_blocks) if seq not in ledger.sequences][:1]
-    for op in moves(ledger, spare):
+    with_salt = [Allocate(seq, (0,) * (ledger.block_size + 1), Extras("x")) for seq in spare]
+    for op in [*moves(ledger, spare), *with_salt]:
         try:
             step = own_step(ledger, op)
         except OutOfBlocks:

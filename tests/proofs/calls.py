@@ -10,16 +10,23 @@ from typing import Any
 
 from kvaudit.explore.canonical import Symmetries, canonical
 from kvaudit.explore.moves import moves, sequence_ids
-from kvaudit.protocol import Allocate, Append, Free, Mutation
+from kvaudit.protocol import Allocate, Append, Extras, Free, Mutation
 from kvaudit.rulings import own_step
-from kvblocks import BlockManager
+from kvblocks import BlockManager, InvalidArgument
 from kvblocks.arithmetic import TOKEN
+from kvblocks.extra import Extra, check_extra
 from kvblocks.manager import Observation
 from kvproofs.state import StrategyError
+from kvspec.extra import Extra as TypedExtra
+from kvspec.extra import Image, extra_of
 from kvspec.identity import Identity
 from kvspec.ledger import Ledger, empty_ledger
+from kvspec.ledger import Sequence as Record
 from kvspec.operations import OutOfBlocks
-from proofs.standard import Key, Memory
+from proofs.standard import Key, Memory, chain, content_of
+
+Named = tuple[tuple[str, Any], ...]
+"""Keyword arguments."""
 
 
 class IterationError(Exception):
@@ -75,10 +82,16 @@ def _written(memory: Memory, after: Ledger, op: Mutation) -> Memory:
     return {
         **memory,
         **{
-            (record.table[pos // size], pos % size): record.tokens[: pos + 1]
+            (record.table[pos // size], pos % size): content_of(record.tokens, _extra_of(record), pos, size)
             for pos in range(first, len(record.tokens))
         },
     }
+
+
+def _extra_of(record: Record) -> Extra:
+    """What kvblocks makes of what a sequence depends on beside its tokens."""
+    given = Extras.of(record.extra).named()
+    return check_extra(given.get("salt"), given.get("lora"), given.get("images", ()), len(record.tokens))
 
 
 CALLED = ("allocate", "append", "free", "slot", "can_allocate", "num_cached_tokens", "block_table")
@@ -90,6 +103,7 @@ class Call:
     """One call: a method, the id of the sequence, and its argument: a prompt, a token, a position or a number.
 
     iteration_raises, strategy_raises: at which item, or at which block, the caller's prompt or strategy raises.
+    extra: what allocate is given beside the prompt. images_raise: 0 if iterating over its images raises.
     """
 
     operation: str
@@ -97,6 +111,8 @@ class Call:
     argument: Any = None
     iteration_raises: int = -1
     strategy_raises: int = -1
+    extra: Named = ()
+    images_raise: int = -1
 
     @property
     def prompt(self) -> tuple[Any, ...]:
@@ -106,7 +122,8 @@ class Call:
     def on(self, manager: Any) -> Any:
         """Make the call. Raises what the manager, the caller's prompt or the caller's strategy raises."""
         if self.operation == "allocate":
-            return manager.allocate(self.seq, self._tokens())
+            given = dict(self.extra) | ({"images": self._images()} if self.images_raise == 0 else {})
+            return manager.allocate(self.seq, self._tokens(), **given)
         if self.operation == "append":
             return manager.append_slot(self.seq, self.argument)
         if self.operation == "can_allocate":
@@ -114,6 +131,24 @@ class Call:
         if self.operation == "slot":
             return manager.slot(self.seq, self.argument)
         return getattr(manager, self.operation)(self.seq)
+
+    @staticmethod
+    def _images() -> Iterator[Any]:
+        yield (b"x", 0, 1)
+        raise IterationError
+
+    def beside(self) -> Extra | None:
+        """What kvblocks makes of the extra; None if it refuses it."""
+        given: dict[str, Any] = {"salt": None, "lora": None, "images": (), **dict(self.extra)}
+        try:
+            return check_extra(**given, num_tokens=len(self.prompt))
+        except InvalidArgument:
+            return None
+
+    def typed(self) -> TypedExtra:
+        """The extra as the specification has it, where it is one."""
+        given = dict(self.extra)
+        return extra_of(given.get("salt"), images=[Image(*image) for image in given.get("images", ())])
 
     def _tokens(self) -> Iterator[Any]:
         for at, token in enumerate(self.argument):
@@ -128,7 +163,7 @@ class Call:
         def structural(parent: Key | None, tokens: bytes, extra: tuple[Any, ...]) -> Key:
             if next(calls) == self.strategy_raises:
                 raise StrategyError
-            return (*(parent or ()), tuple(array(TOKEN, tokens)))
+            return (*(parent or ()), (tuple(array(TOKEN, tokens)), extra))
 
         return structural
 
@@ -156,6 +191,10 @@ class Token(int):
 _NO_TOKENS: tuple[Any, ...] = (True, "1", -1, 2**32, Token(-1), Token(2**32))
 
 
+_EXTRAS: tuple[Named, ...] = ((("salt", "x"),), (("images", ((b"x", 0, 1),)),), (("salt", ""),))
+"""What a call depends on beside its tokens; the last one is no extra."""
+
+
 def _writes(ledger: Ledger, operation_name: str, spare: str) -> Iterator[Call]:
     live = list(map(str, ledger.sequences))
     for op in moves(ledger, [spare]):
@@ -169,7 +208,9 @@ def _writes(ledger: Ledger, operation_name: str, spare: str) -> Iterator[Call]:
                 Call("allocate", op.seq, op.tokens, strategy_raises=n)
                 for n in range(len(op.tokens) // ledger.block_size)
             )
+            yield from (Call("allocate", op.seq, op.tokens, extra=extra) for extra in _EXTRAS if len(op.tokens) <= 3)
             if len(op.tokens) <= 2:
+                yield Call("allocate", op.seq, op.tokens, images_raise=0)
                 yield Call("allocate", op.seq, op.tokens, iteration_raises=len(op.tokens) - 1)
                 yield from (Call("allocate", op.seq, (*op.tokens[:-1], bad)) for bad in _NO_TOKENS)
     if operation_name == "append":
@@ -182,7 +223,10 @@ def _writes(ledger: Ledger, operation_name: str, spare: str) -> Iterator[Call]:
 
 def keys_of(h: Identity | None) -> Key | None:
     """The structural key of an identity."""
-    return None if h is None else tuple(node.tokens for node in h.path())
+    if h is None:
+        return None
+    size, extra = len(h.tokens), h.extra_of_all()
+    return chain(h.prefix(), size, _extra_of(Record((), h.prefix(), (), 0, extra)))[-1]
 
 
 def shown(ledger: Ledger) -> Observation:
@@ -198,6 +242,7 @@ def shown(ledger: Ledger) -> Observation:
         tokens={seq: record.tokens for seq, record in records.items()},
         hashes={seq: tuple(map(keys_of, record.chain)) for seq, record in records.items()},
         cached={seq: record.num_cached_tokens for seq, record in records.items()},
+        extra={seq: _extra_of(record) for seq, record in records.items()},
     )
 
 

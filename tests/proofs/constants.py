@@ -9,10 +9,12 @@ import z3
 
 from kvproofs import theory
 from kvproofs.state import State
-from kvproofs.terms import INT, KEY, SEQ, SIZE, div, mod, times
-from kvspec.identity import Identity, chain_from, identity
+from kvproofs.terms import EXTRA, INT, KEY, NOTHING, SEQ, SIZE, div, mod, times
+from kvspec.extra import Extra
+from kvspec.identity import Identity, chain_from
 from kvspec.ledger import Ledger
 from kvspec.ledger import Sequence as Record
+from kvspec.memory import prefixes_of
 
 RLIMIT = 5_000_000
 Cells = Mapping[int, Identity]
@@ -36,6 +38,7 @@ class Names:
     def __init__(self) -> None:
         self._sequences: dict[Any, Any] = {}
         self._keys: dict[Identity, Any] = {}
+        self._extras: dict[Extra, Any] = {(): NOTHING}
         self._contents: dict[Identity | None, Any] = {None: z3.Const("nothing_written", theory.CONTENT)}
 
     def sequence(self, q: Any) -> Any:
@@ -43,6 +46,9 @@ class Names:
 
     def key(self, h: Identity | None) -> Any:
         return theory.NO_KEY if h is None else self._keys.setdefault(h, z3.Const(f"key_{len(self._keys)}", KEY))
+
+    def extra(self, extra: Extra) -> Any:
+        return self._extras.setdefault(extra, z3.Const(f"extra_{len(self._extras)}", EXTRA))
 
     def content(self, prefix: Identity | None) -> Any:
         return self._contents.setdefault(prefix, z3.Const(f"content_{len(self._contents)}", theory.CONTENT))
@@ -62,7 +68,12 @@ class Names:
             for offset in range(block_size)
             if len(h.tokens) == block_size
         ]
-        kinds = (list(self._sequences.values()), [theory.NO_KEY, *self._keys.values()], list(self._contents.values()))
+        kinds = (
+            list(self._sequences.values()),
+            [theory.NO_KEY, *self._keys.values()],
+            list(self._contents.values()),
+            list(self._extras.values()),
+        )
         return [*arithmetic, *contents, *(z3.Distinct(*kind) for kind in kinds if len(kind) > 1)]
 
 
@@ -70,26 +81,21 @@ def cell_of(h: Identity, offset: int, block_size: int) -> Identity:
     """The prefix that ends at that offset of the last block of h."""
     tokens = h.prefix()
     end = len(tokens) - block_size + offset + 1
-    node = None
-    for token in tokens[:end]:
-        node = identity(node, (token,))
-    assert node is not None
-    return node
+    return prefixes_of(tokens[:end], extra=h.extra_of_all())[-1]
 
 
 def tokens_array(tokens: Sequence[int]) -> Any:
     return array({constant(i): constant(t) for i, t in enumerate(tokens)}, INT, constant(-1))
 
 
-def read_off(tokens: Sequence[int], array: Any, names: Names, block_size: int) -> Iterator[Any]:
+def read_off(tokens: Sequence[int], array: Any, names: Names, block_size: int, extra: Extra = ()) -> Iterator[Any]:
     """What the prefixes and readings of these tokens are."""
-    yield theory.prefix(array, constant(0)) == theory.NO_KEY
-    for n, h in enumerate(chain_from(None, tuple(tokens), block_size)):
-        yield theory.prefix(array, constant(n + 1)) == names.key(h)
-    node = None
-    for i, token in enumerate(tokens):
-        node = identity(node, (token,))
-        yield theory.reading(array, constant(i)) == names.content(node)
+    beside = names.extra(extra)
+    yield theory.prefix(array, beside, constant(0)) == theory.NO_KEY
+    for n, h in enumerate(chain_from(None, tuple(tokens), block_size, extra)):
+        yield theory.prefix(array, beside, constant(n + 1)) == names.key(h)
+    for i, node in enumerate(prefixes_of(tokens, extra=extra)):
+        yield theory.reading(array, beside, constant(i)) == names.content(node)
 
 
 def state_of(ledger: Ledger, cells: Cells, names: Names) -> tuple[State, list[Any]]:
@@ -97,7 +103,7 @@ def state_of(ledger: Ledger, cells: Cells, names: Names) -> tuple[State, list[An
     facts: list[Any] = []
     records = {names.sequence(q): record for q, record in ledger.sequences.items()}
     for record in records.values():
-        facts += read_off(record.tokens, tokens_array(record.tokens), names, ledger.block_size)
+        facts += read_off(record.tokens, tokens_array(record.tokens), names, ledger.block_size, record.extra)
 
     def pool(blocks: tuple[int, ...]) -> tuple[Any, Any, Any]:
         member = array({constant(b): z3.BoolVal(True) for b in blocks}, INT, z3.BoolVal(False))
@@ -140,6 +146,8 @@ def state_of(ledger: Ledger, cells: Cells, names: Names) -> tuple[State, list[An
         hashes_has=hashes[0], hashes=hashes[1], hashes_len=hashes[2],
         cached_has=live,
         cached=array({q: constant(r.num_cached_tokens) for q, r in records.items()}, SEQ, constant(0)),
+        extra_has=live,
+        extra=array({q: names.extra(r.extra) for q, r in records.items()}, SEQ, NOTHING),
         held=held,
         place=lambda q, b: constant(-1),  # no clause of kvspec asks for it
         memory=lambda b, offset: memory[times(b) + offset],

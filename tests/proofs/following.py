@@ -153,7 +153,7 @@ class Following(Executor):
 def _anything(sort: Any) -> Any:
     if sort.kind() == z3.Z3_ARRAY_SORT:
         return Array(_anything(sort.range()))
-    return {"Int": -1, "Bool": False, "Key": ()}[sort.name()]
+    return {"Int": -1, "Bool": False, "Key": (), "Extra": ()}[sort.name()]
 
 
 def _following() -> Following:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kvblocks.extra import Extra
 from kvblocks.manager import Observation
 from kvproofs.operations import OPERATIONS
 from proofs.calls import Call, Place, manager_at
@@ -28,15 +29,18 @@ def model_of(place: Place, call: Call, seen: Observation) -> Model:
     ledger, size = place.ledger, place.ledger.block_size
     plain = tuple(map(_plain, call.prompt))
     text = plain if call.operation == "allocate" else (*seen.tokens.get(call.seq, ()), _plain(call.argument))
+    beside = call.beside()
+    extra = (beside or ()) if call.operation == "allocate" else seen.extra.get(call.seq, ())
     model = Model(
-        {"block_size": size, "no_key": (), "seq_id": call.seq}
+        {"block_size": size, "no_key": (), "seq_id": call.seq, "nothing_beside": (), "no_parts": ()}
         | {"empty_Int": Array(-1), "empty_Key": Array(())}
         | state_constants(seen, ledger.num_blocks, ledger.enable_prefix_cache)
-        | _arguments(call, plain),
+        | _arguments(call, plain)
+        | {"extra_given": beside or (), "is_extra": beside is not None},
         structure(size) | ghosts(seen, place.memory),
-        domains(seen, ledger.num_blocks, size, text, call.seq or NOWHERE),
+        domains(seen, ledger.num_blocks, size, text, extra, call.seq or NOWHERE),
     )
-    _define_hits(model, plain, size)
+    _define_hits(model, plain, beside or (), size)
     return model
 
 
@@ -59,16 +63,16 @@ def _arguments(call: Call, plain: tuple[int, ...]) -> dict[str, Any]:
     }
 
 
-def _define_hits(model: Model, plain: tuple[int, ...], size: int) -> None:
+def _define_hits(model: Model, plain: tuple[int, ...], extra: Extra, size: int) -> None:
     """RUN and `idle` of allocate, by their definitions."""
-    value, keys, run = model.constants, chain(plain, size), 0
+    value, keys, run = model.constants, chain(plain, size, extra), 0
     while value["cache_on"] and run < (len(plain) - 1) // size and value["map_has"][keys[run]]:
         run += 1
     value["run_of_hits"] = run
 
     def idle(k: int) -> int:
         prefix = model.functions["prefix"]
-        blocks = [value["map_block"][prefix(value["prompt"], j + 1)] for j in range(k)]
+        blocks = [value["map_block"][prefix(value["prompt"], extra, j + 1)] for j in range(k)]
         return sum(value["ref"][b] == 0 for b in blocks)
 
     model.functions["idle_hits_below"] = idle

@@ -1,29 +1,39 @@
 """The standard structure: what the symbols of the proofs stand for, of one concrete state and one call.
 
-A key is the tuple of the blocks of its prefix, a block the tuple of its tokens, a content the tuple of the tokens of
-the prefix that it was computed from. So the axioms of `theory` are statements about tuples and integers.
+A key is the tuple of the blocks of its prefix, each with its extra keys, a block the tuple of its tokens, a content the
+tokens and the extra keys of the prefix that it was computed from. What a sequence depends on beside its tokens is what
+kvblocks makes of it. So the axioms of `theory` are statements about tuples and integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from kvblocks.extra import Extra, Part, parts_of_block
 from kvblocks.manager import Observation
 from kvproofs.state import State
 from proofs.evaluating import Array, Model
 
 NOWHERE = "an id that no sequence has"
-Key = tuple[tuple[int, ...], ...]
-Memory = Mapping[tuple[int, int], tuple[int, ...]]
+Key = tuple[tuple[tuple[int, ...], tuple[Part, ...]], ...]
+Content = tuple[Any, ...]
+Memory = Mapping[tuple[int, int], Content]
 """For each block and offset the content there, where something was written."""
 
 
-def chain(tokens: Iterable[int], size: int) -> list[Key]:
+def chain(tokens: Iterable[int], size: int, extra: Extra = ()) -> list[Key]:
     """The keys of the full blocks of `tokens`."""
     listed = list(tokens)
-    blocks = [tuple(listed[i : i + size]) for i in range(0, len(listed) - size + 1, size)]
+    blocks = [
+        (tuple(listed[i * size : (i + 1) * size]), parts_of_block(extra, i, size)) for i in range(len(listed) // size)
+    ]
     return [tuple(blocks[: n + 1]) for n in range(len(blocks))]
+
+
+def content_of(tokens: Sequence[int], extra: Extra, pos: int, size: int) -> Content:
+    """What the memory holds of token `pos`: the tokens up to it, and the extra keys of their blocks."""
+    return tuple(tokens[: pos + 1]), tuple(parts_of_block(extra, i, size) for i in range(pos // size + 1))
 
 
 def array(items: Iterable[Any], default: Any) -> Array:
@@ -67,11 +77,13 @@ def state_constants(seen: Observation, num_blocks: int, cache_on: bool) -> dict[
         **_rows("hashes", seen.hashes, ()),
         "cached_has": Array(False, dict.fromkeys(seen.cached, True)),
         "cached": Array(0, seen.cached),
+        "extra_has": Array(False, dict.fromkeys(seen.extra, True)),
+        "extra": Array((), seen.extra),
     }
 
 
 def _flat(key: Key) -> tuple[int, ...]:
-    return tuple(token for block in key for token in block)
+    return tuple(token for block, _ in key for token in block)
 
 
 def structure(size: int) -> dict[str, Callable[..., Any]]:
@@ -83,10 +95,16 @@ def structure(size: int) -> dict[str, Callable[..., Any]]:
     def differ(a: Array, i: int, b: Array, j: int) -> int:
         return next((o for o in range(size) if a[i + o] != b[j + o]), 0)
 
-    def content(key: Key, offset: int) -> tuple[Any, ...]:
+    def content(key: Key, offset: int) -> Content:
         if not key or not 0 <= offset < size:
             return ("nothing", key, offset)
-        return _flat(key)[: (len(key) - 1) * size + offset + 1]
+        return _flat(key)[: (len(key) - 1) * size + offset + 1], tuple(parts for _, parts in key)
+
+    def prefix(tokens: Array, extra: Extra, k: int) -> Key:
+        return tuple((block_of(tokens, n * size), parts_of_block(extra, n, size)) for n in range(k))
+
+    def reading(tokens: Array, extra: Extra, i: int) -> Content:
+        return content_of([tokens[n] for n in range(i + 1)], extra, i, size)
 
     return {
         "times": lambda k: k * size,
@@ -95,12 +113,14 @@ def structure(size: int) -> dict[str, Callable[..., Any]]:
         "about": lambda _: True,
         "about_key": lambda _: True,
         "block_of_tokens": block_of,
-        "key_of": lambda parent, block: (*parent, block),
+        "parts": lambda extra, i: parts_of_block(extra, i, size),
+        "key_of": lambda parent, block, parts: (*parent, (block, parts)),
         "parent_of": lambda key: key[:-1],
-        "tokens_of": lambda key: key[-1] if key else (),
+        "tokens_of": lambda key: key[-1][0] if key else (),
+        "parts_of": lambda key: key[-1][1] if key else (),
         "depth": len,
-        "prefix": lambda tokens, k: tuple(block_of(tokens, n * size) for n in range(k)),
-        "reading": lambda tokens, i: tuple(tokens[n] for n in range(i + 1)),
+        "prefix": prefix,
+        "reading": reading,
         "content": content,
         "differ": differ,
     }
@@ -120,14 +140,19 @@ def ghosts(seen: Observation, memory: Memory) -> dict[str, Callable[..., Any]]:
     }
 
 
-def domains(seen: Observation, num_blocks: int, size: int, text: tuple[int, ...], seq_id: Any) -> dict[str, Any]:
+def domains(
+    seen: Observation, num_blocks: int, size: int, text: tuple[int, ...], extra: Extra, seq_id: Any
+) -> dict[str, Any]:
     """What quantifiers go through: all that the state and the call speak of, and something else of each sort.
 
-    text: the tokens of the sequence that is called, as they are after the call.
+    text: the tokens of the sequence that is called, as they are after the call. extra: what it depends on beside them.
     """
     texts = [*seen.tokens.values(), text]
-    keys: dict[Any, None] = dict.fromkeys([(), (("another",),), *seen.block_hash, *seen.hash_to_block])
-    for found in (*seen.hashes.values(), *(chain(text, size) for text in texts)):
+    extras: list[Extra] = list(dict.fromkeys([(), ((0, ("another",)),), extra, *seen.extra.values()]))
+    under = [*zip(seen.tokens.values(), seen.extra.values(), strict=True), (text, extra)]
+    another: Key = (((-1,) * size, ("another",)),)
+    keys: dict[Any, None] = dict.fromkeys([(), another, *seen.block_hash, *seen.hash_to_block])
+    for found in (*seen.hashes.values(), *(chain(text, size, beside) for text, beside in under)):
         keys.update(dict.fromkeys(found))
     keys.pop(None, None)
     arrays = dict.fromkeys(array(text, -1) for text in texts)
@@ -136,7 +161,9 @@ def domains(seen: Observation, num_blocks: int, size: int, text: tuple[int, ...]
         "Int": range(-1, furthest + 2),
         "SeqId": list(dict.fromkeys([*seen.tables, *seen.tokens, *seen.hashes, *seen.cached, seq_id, NOWHERE])),
         "Key": list(keys),
-        "BlockOfTokens": list(dict.fromkeys(key[-1] for key in keys if key)),
+        "BlockOfTokens": list(dict.fromkeys(key[-1][0] for key in keys if key)),
+        "Parts": list(dict.fromkeys([(), *(key[-1][1] for key in keys if key)])),
+        "Extra": extras,
         "Array(Int, Int)": list(arrays),
     }
 
@@ -158,6 +185,7 @@ def observed(m: Model, s: State) -> Observation:
 
     ref, has, key = m(s.ref), m(s.hash_has), m(s.hash_key)
     mapped, block, has_count, cached = m(s.map_has), m(s.map_block), m(s.cached_has), m(s.cached)
+    has_extra, extra = m(s.extra_has), m(s.extra)
     blocks = range(m(s.num_blocks))
     return Observation(
         free=pool(s.free_member, s.free_stamp, s.free_count),
@@ -169,4 +197,5 @@ def observed(m: Model, s: State) -> Observation:
         tokens=rows(s.tokens_has, s.tokens, s.tokens_len),
         hashes=rows(s.hashes_has, s.hashes, s.hashes_len),
         cached={q: cached[q] for q in ids if has_count[q]},
+        extra={q: extra[q] for q in ids if has_extra[q]},
     )

@@ -18,7 +18,7 @@ from kvspec.obligations import OBLIGATIONS
 from proofs.agreeing import cells_of, none_as_a_key, spoiled_states, tally, verdicts
 from proofs.calls import reached, shown
 from proofs.evaluating import Model
-from proofs.standard import NOWHERE, domains, ghosts, state_constants, structure
+from proofs.standard import NOWHERE, content_of, domains, ghosts, state_constants, structure
 from proofs.verdicts import READINGS, readings, state_verdicts
 
 POOL = (2, 1, True)
@@ -77,9 +77,11 @@ def test_the_standard_structure_gives_the_same_verdicts() -> None:
 
 def model_of(ledger: Ledger, cells: Any) -> Model:
     seen, size = shown(ledger), ledger.block_size
-    memory = {(slot // size, slot % size): prefix.prefix() for slot, prefix in cells.items()}
+    prefixes = {(slot // size, slot % size): prefix.prefix() for slot, prefix in cells.items()}
+    memory = {at: content_of(tokens, (), len(tokens) - 1, size) for at, tokens in prefixes.items()}
+    constants = {"block_size": size, "no_key": (), "nothing_beside": (), "no_parts": ()}
     return Model(
-        {"block_size": size, "no_key": ()} | state_constants(seen, ledger.num_blocks, ledger.enable_prefix_cache),
+        constants | state_constants(seen, ledger.num_blocks, ledger.enable_prefix_cache),
         structure(size) | ghosts(seen, memory),
-        domains(seen, ledger.num_blocks, size, (), NOWHERE),
+        domains(seen, ledger.num_blocks, size, (), (), NOWHERE),
     )

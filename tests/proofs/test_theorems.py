@@ -8,7 +8,7 @@ import z3
 from kvproofs import sources, theory
 from kvproofs.lemmas import lemmas
 from kvproofs.operations import OPERATIONS
-from kvproofs.terms import SIZE, div
+from kvproofs.terms import EXTRA, SIZE, div
 from kvproofs.theorems import DECLARED, theorems
 
 FAST = ("free", "slot", "can_allocate", "num_cached_tokens", "block_table")
@@ -45,8 +45,8 @@ def test_a_wrong_axiom_on_arithmetic_has_no_lemma(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_wrong_axiom_on_prefixes_has_no_lemma(monkeypatch: pytest.MonkeyPatch) -> None:
-    a, k = z3.Const("a", theory.TOKENS), z3.Int("k")
-    wrong = z3.ForAll([a, k], z3.Implies(k >= 0, theory.depth(theory.prefix(a, k)) == k + 1))
+    a, x, k = z3.Const("a", theory.TOKENS), z3.Const("x", EXTRA), z3.Int("k")
+    wrong = z3.ForAll([a, x, k], z3.Implies(k >= 0, theory.depth(theory.prefix(a, x, k)) == k + 1))
     name = "the depth of a prefix is its number of blocks"
     assert "the depth of a prefix: no block" in open_lemmas(monkeypatch, "IDENTITY", name, wrong)
 

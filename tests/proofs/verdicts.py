@@ -17,6 +17,7 @@ from kvproofs.backend import StateView, Step, Symbolic
 from kvproofs.invariants import STRUCTURAL
 from kvproofs.state import State
 from kvproofs.terms import Int, SeqTerm, lift
+from kvspec.extra import Extra
 from kvspec.identity import Identity, chain_from
 from kvspec.ledger import Ledger
 from kvspec.ledger import Sequence as Record
@@ -36,7 +37,8 @@ def _n2(ledger: Ledger, cells: Cells) -> bool:
 
 def _n3(ledger: Ledger, cells: Cells) -> bool:
     def due(record: Record) -> tuple[Identity, ...]:
-        return tuple(chain_from(None, record.tokens, ledger.block_size)) if ledger.enable_prefix_cache else ()
+        chain = chain_from(None, record.tokens, ledger.block_size, record.extra)
+        return tuple(chain) if ledger.enable_prefix_cache else ()
 
     return all(record.chain == due(record) for record in ledger.sequences.values())
 
@@ -104,6 +106,11 @@ class Stride:
         return {Allocate: "allocate", Append: "append", Free: "free"}[type(self.op)]
 
     @property
+    def extra(self) -> Extra:
+        """What was given beside the prompt."""
+        return self.op.extra.items if isinstance(self.op, Allocate) else ()
+
+    @property
     def tokens(self) -> tuple[int, ...]:
         """What was given: the prompt, or the one token."""
         if isinstance(self.op, Free):
@@ -118,15 +125,16 @@ def step_verdicts(stride: Stride) -> Iterator[Verdict]:
     after, more = state_of(stride.after, {}, names)
     seq, tokens, size = names.sequence(stride.op.seq), stride.tokens, stride.before.block_size
     prompt = tokens_array(tokens)
-    facts += [*more, *read_off(tokens, prompt, names, size)]
+    facts += [*more, *read_off(tokens, prompt, names, size, stride.extra)]
     result = stride.result
     real = Transition(
         LedgerView(stride.before), LedgerView(stride.after), stride.op.seq, tokens,
-        refused=stride.refused, result=result,
+        extra=stride.extra, refused=stride.refused, result=result,
     )  # fmt: skip
     listed = result if isinstance(result, tuple) else ()
     symbolic: Any = Step(
         StateView(before), StateView(after), SeqTerm(seq), (prompt, constant(len(tokens))),
+        extra=names.extra(stride.extra),
         refused=stride.refused,
         slot=Int(constant(result)) if isinstance(result, int) else None,
         result=(tokens_array(listed), constant(len(listed))),

@@ -16,8 +16,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from kvaudit.protocol import Allocate, Append, Free
+from kvaudit.protocol import Allocate, Append, Extras, Free
 from kvspec import operations
+from kvspec.extra import Image
 from kvspec.ledger import Ledger
 from proofs.calls import CALLED, Call, Place, calls, manager_at, played, reached
 from proofs.paths import Decisions, listing
@@ -41,6 +42,12 @@ A_PARENT_IS_FORGOTTEN = (
     Free("a"), Allocate("d", (3,)), Free("d"), Free("c"),
 )  # fmt: skip
 """On 4 blocks of one token: (0, 1) can be hit, (0) cannot. The pools above are too small for that."""
+
+UNDER_A_SALT = (
+    Allocate("a", (0,), Extras("x")), Append("a", 0), Free("a"), Allocate("b", (0, 0, 1), Extras("x")),
+    Allocate("c", (0,), Extras(images=(Image(b"x", 0, 1),))),
+)  # fmt: skip
+"""On 3 blocks of two tokens: "b" depends on more than its tokens, and "c" as well, whose first block is not full."""
 
 UNMET: dict[tuple[str, str], str] = {}
 """Paths, by operation and decisions, that no call follows, and why."""
@@ -72,7 +79,8 @@ def candidates(pools: tuple[tuple[int, int, bool], ...], operation: str) -> Iter
     """Calls on reachable states, few of those that look alike: first where a parent is forgotten, then in each pool."""
     alike: Counter[Any] = Counter()
     every = ((pool, place) for pool in pools for place in reached(*pool))
-    for pool, place in chain([((4, 1, True), played(4, 1, A_PARENT_IS_FORGOTTEN))], every):
+    special = [((4, 1, True), played(4, 1, A_PARENT_IS_FORGOTTEN)), ((3, 2, True), played(3, 2, UNDER_A_SALT))]
+    for pool, place in chain(special, every):
         for call in calls(place, operation):
             looks = _looks(place, call)
             alike[looks] += 1
@@ -96,13 +104,16 @@ def _looks(place: Place, call: Call) -> Any:
         (call.iteration_raises >= 0, min(call.strategy_raises, 1)),
         record is not None and (len(record.tokens) % size != 0, bool(record.chain)),
         len(call.prompt) > size,
+        call.images_raise,
+        call.beside(),
+        record is not None and record.extra,
     )
 
 
 def _changes(ledger: Ledger, call: Call) -> tuple[int, ...]:
     """How much of each kind a call changes: nothing, one, or more; and whether what is evicted can still be hit."""
     if call.operation == "allocate":
-        change = operations.allocate(ledger, call.seq, call.argument).change
+        change = operations.allocate(ledger, call.seq, call.argument, extra=call.typed()).change
     elif call.operation == "append":
         change = operations.append_slot(ledger, call.seq, call.argument).change
     elif call.operation == "free":

@@ -12,7 +12,7 @@ import pytest
 
 from audit.auditing import audit, audited, row
 from kvaudit.breach import gravest
-from kvaudit.goals import Goal
+from kvaudit.goal import Goal
 from kvaudit.levels import LEVELS, configured, play
 from kvaudit.profiles import SCHEDULER_RULES
 from kvaudit.programs import of_scheduler

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any, cast
 
+from kvspec.extra import Salt
 from kvspec.identity import identity
 from kvspec.ledger import Ledger, Sequence
 
@@ -50,6 +51,7 @@ def corruptions(rng: random.Random, ledger: Ledger) -> Iterator[tuple[str, Ledge
             ("token wrong", seq._replace(tokens=_with(seq.tokens, -1, 9))),
             ("chain shorter", seq._replace(chain=seq.chain[:-1])),
             ("chain longer", seq._replace(chain=(*seq.chain, other))),
+            ("extra wrong", seq._replace(extra=(Salt("z"),))),
             ("cached off by one", seq._replace(num_cached_tokens=seq.num_cached_tokens + 1)),
             ("cached off by a block", seq._replace(num_cached_tokens=seq.num_cached_tokens + ledger.block_size)),
         ]:

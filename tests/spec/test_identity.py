@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from kvspec import identity as module
+from kvspec.extra import Image, Salt
 from kvspec.identity import Identity, chain_from, identity
 
 LONG = 100_000
@@ -38,7 +39,7 @@ def test_different_prefixes_are_different() -> None:
         identity(None, (2, 1)),
         identity(None, (1,)),
         identity(None, ()),
-        identity(None, (1, 2), ("salt",)),
+        identity(None, (1, 2), (Salt("x"),)),
         identity(first, (1, 2)),
         identity(identity(None, (1,)), (2,)),
         identity(None, (1, 2, 0)),
@@ -90,19 +91,19 @@ def test_a_deep_chain_is_built_compared_and_hashed_without_recursion() -> None:
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda node: pickle.loads(pickle.dumps(node))])
 def test_a_copy_is_the_same_object_however_deep(again: object) -> None:
     assert callable(again)
-    for node in (identity(None, (1, 2), ("salt", b"x")), chain(LONG)):
+    for node in (identity(None, (1, 2), (Salt("x"), Image(b"x", 0, 2))), chain(LONG)):
         assert again(node) is node
 
 
 def test_a_pickle_is_read_where_nobody_holds_the_node() -> None:
-    node = identity(identity(None, (901,)), (902,), ("tenant",))
+    node = identity(identity(None, (901,)), (902,), (Salt("tenant"),))
     pickled = pickle.dumps([node, node.parent])
     del node
     gc.collect()
     loaded, parent = pickle.loads(pickled)
     assert loaded.parent is parent
-    assert (loaded.prefix(), loaded.extra) == ((901, 902), ("tenant",))
-    assert loaded is identity(identity(None, (901,)), (902,), ("tenant",))
+    assert (loaded.prefix(), loaded.extra) == ((901, 902), (Salt("tenant"),))
+    assert loaded is identity(identity(None, (901,)), (902,), (Salt("tenant"),))
 
 
 def test_what_nobody_holds_is_forgotten() -> None:

@@ -26,6 +26,9 @@ FLAT = ("free", "evictable", "ref", "block_hash", "hash_to_block", "cached")
 NESTED = ("tables", "tokens", "hashes")
 """The structures of the seed: containers of plain values, and containers of one list for each sequence."""
 
+EXTRA = "extra"
+"""What sequences depend on beside their tokens, for a class that keeps it: in a search (), nothing, for each."""
+
 _CONSTANT = (int, str, bytes, float, bool, type(None), type)
 _NO_CHANGE = Change()
 
@@ -72,7 +75,7 @@ class Subject:
             raise Unfit(f"its constructor raised {failed.error}")
         manager = target.manager
         declared = getattr(type(manager), "STATE", None)
-        if not isinstance(declared, Mapping) or set(declared) != {*FLAT, *NESTED}:
+        if not isinstance(declared, Mapping) or set(declared) - {EXTRA} != {*FLAT, *NESTED}:
             raise Unfit(
                 f"its class does not declare its whole state: STATE, a mapping of {', '.join((*FLAT, *NESTED))}"
             )
@@ -86,7 +89,9 @@ class Subject:
         missing = [name for name in self._attributes if name not in attributes]
         if missing:
             raise Unfit(f"it has no attribute {missing[0]}, which its STATE names")
-        self._constants = {name: value for name, value in attributes.items() if name not in self._attributes}
+        self._extra = declared.get(EXTRA)
+        own = (*self._attributes, self._extra)
+        self._constants = {name: value for name, value in attributes.items() if name not in own}
         for name, value in self._constants.items():
             if not isinstance(value, _CONSTANT) and not callable(value):
                 raise Unfit(f"its attribute {name} may change, and its STATE does not name it")
@@ -107,6 +112,8 @@ class Subject:
         manager: Any = object.__new__(self._class)
         attributes = manager.__dict__
         attributes.update(self._constants)
+        if self._extra is not None:
+            attributes[self._extra] = dict.fromkeys(snapshot[6], ())
         free, evictable, ref, block_hash, mapping, cached, tables, tokens, hashes = self._attributes
         attributes[free] = snapshot[0].copy()
         attributes[evictable] = snapshot[1].copy()
@@ -123,12 +130,14 @@ class Subject:
         """The manager's own containers. Raises Unfit if it has more state than it declares."""
         attributes = manager.__dict__
         if len(attributes) != self._size:
-            new = sorted(set(attributes) - set(self._attributes) - set(self._constants))
+            new = sorted(set(attributes) - {*self._attributes, self._extra, *self._constants})
             raise Unfit(f"it has got an attribute {', '.join(new)}, which its STATE does not name")
         if not all(map(is_, map(attributes.get, self._constants), self._constants.values())):
             changed = [name for name, value in self._constants.items() if attributes.get(name) is not value]
             raise Unfit(f"its attribute {changed[0]} changes, and its STATE does not name it")
         snapshot: Snapshot = self._containers(attributes)
+        if self._extra is not None and attributes[self._extra] != dict.fromkeys(snapshot[6], ()):
+            raise Unfit(f"its attribute {self._extra} is not (), nothing, of each live sequence")
         return snapshot
 
     def learn(self, ledger: Ledger, snapshot: Snapshot) -> None:
@@ -215,7 +224,8 @@ class Subject:
             table = block_list(answer, ledger.num_blocks)
             if table is not None:
                 cached = manager.num_cached_tokens(op.seq)
-                return operations.allocate(ledger, op.seq, op.tokens, ReadOff(op, table, cached, self._variants))
+                policy = ReadOff(op, table, cached, self._variants)
+                return operations.allocate(ledger, op.seq, op.tokens, policy, op.extra.items)
         elif type(op) is Append and type(answer) is int and 0 <= answer < ledger.num_blocks * ledger.block_size:
             block = answer // ledger.block_size
             return operations.append_slot(ledger, op.seq, op.token, Appended(block, self._variants))

@@ -96,6 +96,6 @@ def _names_of_records(due: Sequence[Any] | None, seen: Sequence[Any] | None) -> 
     if due is None or seen is None:
         yield "O7" if due is None else "O1"
         return
-    for name, one, two in zip(("O5", "O5", "O8", "O4"), due, seen, strict=True):
+    for name, one, two in zip(("O5", "O5", "O8", "O4"), due, seen, strict=False):
         if one != two:
             yield name

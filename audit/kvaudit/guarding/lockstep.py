@@ -15,6 +15,8 @@ from kvaudit.check import by_a_caller
 from kvaudit.choices import Appended, Illegal
 from kvaudit.protocol import MAX_TOKEN, Allocate, Append, Free, Mutation, Outcome, Pool, Returned
 from kvaudit.rulings import rule, wrong_free_count
+from kvspec import extra
+from kvspec.extra import of_block
 from kvspec.identity import Identity, identity
 from kvspec.ledger import Ledger, Sequence, empty_ledger
 from kvspec.live import live
@@ -31,10 +33,11 @@ class Tail:
 
     next: the slot of the next token, NONE if it needs a new block. edge: the slot that makes the last block full.
     tokens: those from position `start`, where a block begins, to the end. chain: the identities of the full blocks
-    among them, and parent the last identity of all.
+    among them, and parent the last identity of all. extra: what the first of these blocks adds beside tokens; what is
+    appended adds nothing.
     """
 
-    __slots__ = ("chain", "edge", "next", "parent", "start", "tokens")
+    __slots__ = ("chain", "edge", "extra", "next", "parent", "start", "tokens")
 
     def __init__(self, record: Sequence, size: int) -> None:
         length = len(record.tokens)
@@ -44,6 +47,7 @@ class Tail:
         self.next: Any = NONE if length % size == 0 else record.table[-1] * size + length % size
         self.chain: list[Identity] = []
         self.parent = record.chain[-1] if record.chain else None
+        self.extra = of_block(record.extra, length // size, size)
 
 
 class Lockstep:
@@ -88,7 +92,7 @@ class Lockstep:
         if tail.start + len(tail.tokens) == len(record.tokens):
             return
         tokens = record.tokens[: tail.start] + tuple(tail.tokens)
-        record = Sequence(record.table, tokens, record.chain + tuple(tail.chain), record.num_cached_tokens)
+        record = record._replace(tokens=tokens, chain=record.chain + tuple(tail.chain))
         self._sequences[seq] = record
         self.tails[seq] = Tail(record, self.pool.block_size)
 
@@ -118,7 +122,8 @@ class Lockstep:
         if slot == tail.edge:
             tail.next = NONE
             if self.pool.enable_prefix_cache:
-                tail.parent = identity(tail.parent, tail.tokens[-size:])
+                tail.parent = identity(tail.parent, tail.tokens[-size:], tail.extra)
+                tail.extra = ()
                 tail.chain.append(tail.parent)
                 Draft(self.ledger, SEED).register(slot // size, tail.parent)
         return True
@@ -130,8 +135,8 @@ class Lockstep:
         except Illegal:
             return False
         Draft(self.ledger, policy).take(block)
-        table, tokens, chain, cached = self._sequences[seq]
-        self._sequences[seq] = Sequence((*table, block), tokens, chain, cached)
+        record = self._sequences[seq]
+        self._sequences[seq] = record._replace(table=(*record.table, block))
         self.num_free_blocks -= 1
         return True
 
@@ -149,7 +154,9 @@ def is_legal(live: Container[Hashable], operation: Mutation) -> bool:
     except TypeError:  # no hashable id
         return False
     if isinstance(operation, Allocate):
-        return not is_live and bool(operation.tokens) and all(map(_is_token, operation.tokens))
+        tokens = operation.tokens
+        is_prompt = bool(tokens) and all(map(_is_token, tokens)) and extra.is_legal(operation.extra.items, len(tokens))
+        return not is_live and is_prompt
     return is_live and (isinstance(operation, Free) or _is_token(operation.token))
 
 

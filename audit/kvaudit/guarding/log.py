@@ -13,9 +13,9 @@ import msgspec
 from kvaudit import words
 from kvaudit.choices import block_list
 from kvaudit.guarding.reads import number
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Raised, Refused
+from kvaudit.protocol import MANAGER, Allocate, Append, Free, Mutation, Outcome, Raised, Refused
 from kvaudit.saved_ledger import saved_ledger
-from kvaudit.trace import Answer, TraceHeader, TraceLine, write_trace
+from kvaudit.trace import EXTRA, Answer, TraceHeader, TraceLine, features_of, write_trace
 from kvspec.ledger import Ledger
 
 Appended = tuple[Hashable, int, int]
@@ -36,7 +36,11 @@ def dump(folder: Path, header: TraceHeader, start: Ledger, log: list[Appended | 
     num_blocks, obligation = header.pool.num_blocks, header.obligation
     lines = list(_lines(log, num_blocks))
     is_fresh = not start.sequences and not start.evictable and start.free == tuple(range(num_blocks))
-    header = msgspec.structs.replace(header, steps=len(lines), ledger=None if is_fresh else saved_ledger(start))
+    features = features_of(MANAGER, (line.operation for line in lines))
+    if any(h.extra for h in start.block_hash if h is not None) or any(s.extra for s in start.sequences.values()):
+        features = (EXTRA,)
+    ledger = None if is_fresh else saved_ledger(start)
+    header = msgspec.structs.replace(header, steps=len(lines), features=features, ledger=ledger)
     stamp = time.strftime("%Y%m%dT%H%M%S")
     path, number = folder / f"{obligation}-{stamp}-{os.getpid()}.jsonl", 1
     while path.exists():
@@ -63,7 +67,7 @@ def line_of(step: int, call: Call, num_blocks: int) -> TraceLine:
 def _plain(operation: Mutation) -> Mutation:
     """The operation as JSON has it: ids are strings, numbers of other libraries are integers."""
     if isinstance(operation, Allocate):
-        return Allocate(str(operation.seq), tuple(map(number, operation.tokens)))
+        return Allocate(str(operation.seq), tuple(map(number, operation.tokens)), operation.extra)
     if isinstance(operation, Append):
         return Append(str(operation.seq), number(operation.token))
     return Free(str(operation.seq))

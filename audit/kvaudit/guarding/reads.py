@@ -7,8 +7,12 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from kvaudit.guarding.lockstep import Lockstep
+from kvaudit.protocol import NOTHING, Extras
 from kvspec import operations
+from kvspec.extra import Image, Lora
 
 READS = ("slot", "can_allocate", "num_cached_tokens", "block_table", "num_free_blocks")
 
@@ -64,6 +68,25 @@ def numbers(answer: Any) -> Any:
         return [operator.index(block) for block in answer]
     except TypeError:
         return number(answer)
+
+
+def extras(named: Mapping[str, Any]) -> Extras:
+    """What an allocate was given beside id and tokens, as far as it is of the kinds that there are.
+
+    What is none of them is left to the manager: it says so, or it is an argument of its own.
+    """
+    if not named:
+        return NOTHING
+    try:
+        lora, images = named.get("lora"), named.get("images") or ()
+        return msgspec.convert(
+            Extras(
+                named.get("salt"), Lora(*lora) if lora is not None else None, tuple(Image(*image) for image in images)
+            ),
+            Extras,
+        )
+    except (TypeError, msgspec.ValidationError):
+        return NOTHING
 
 
 def number(answer: Any) -> Any:

@@ -15,13 +15,13 @@ from kvaudit.errors import UsageError
 from kvaudit.guarding.lockstep import is_legal
 from kvaudit.guarding.log import Call, line_of
 from kvaudit.guarding.pool import pool_of
-from kvaudit.guarding.reads import number, numbers
+from kvaudit.guarding.reads import extras, number, numbers
 from kvaudit.guarding.watch import answered, counter
 from kvaudit.profiles import PROFILES
-from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Returned
+from kvaudit.protocol import EXTRAS, Allocate, Append, Free, Mutation, Outcome, Returned
 from kvaudit.refusals import REFUSALS, Refusals, refusal_names
 from kvaudit.targets import name_of_class
-from kvaudit.trace import FORMAT, TraceHeader
+from kvaudit.trace import EXTRA, FORMAT, TraceHeader
 
 
 def record(
@@ -53,7 +53,8 @@ def record(
             "a recorder is put around a manager before its first operation, and here "
             f"{free} of {pool.num_blocks} blocks are free"
         )
-    header = TraceHeader(FORMAT, pool, target.name, profile, refusals=names)
+    features = (EXTRA,) if target.capabilities.intersection(EXTRAS) else ()
+    header = TraceHeader(FORMAT, pool, target.name, profile, features=features, refusals=names)
     return Recorder(manager, target, Path(path), header)
 
 
@@ -75,12 +76,12 @@ class Recorder:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from None
         self._write(header)
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> Any:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> Any:
         """As the manager's. An iterator of tokens is read to its end before the manager is asked."""
         given = token_ids if isinstance(token_ids, (list, tuple)) else list(token_ids)
-        operation = Allocate(seq_id, tuple(given))  # type: ignore[arg-type]
+        operation = Allocate(seq_id, tuple(given), extras(extra))  # type: ignore[arg-type]
         try:
-            table = self._manager.allocate(seq_id, given)
+            table = self._manager.allocate(seq_id, given, **extra)
         except BaseException as error:
             self._failed(operation, error)
             raise

@@ -24,7 +24,7 @@ from typing import Any
 
 from kvaudit.errors import UsageError
 from kvaudit.guarding.pool import pool_of
-from kvaudit.guarding.reads import READS, number, numbers
+from kvaudit.guarding.reads import READS, extras, number, numbers
 from kvaudit.guarding.watch import Level, Watch
 from kvaudit.profiles import PROFILES
 from kvaudit.protocol import Allocate, Append, Free
@@ -96,15 +96,15 @@ class Guard:
         put(self, "_Guard__log", watch.log)
         put(self, "_Guard__every", watch.every)
 
-    def allocate(self, seq_id: Hashable, token_ids: Iterable[int]) -> Any:
+    def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> Any:
         """As the manager's. An iterator of tokens is read to its end before the manager is asked."""
         watch: Watch = self.__watch
         given = token_ids if isinstance(token_ids, (list, tuple)) else list(token_ids)
         if watch.is_bystander:
-            return watch.manager.allocate(seq_id, given)
-        operation = Allocate(seq_id, tuple(given))  # type: ignore[arg-type]
+            return watch.manager.allocate(seq_id, given, **extra)
+        operation = Allocate(seq_id, tuple(given), extras(extra))  # type: ignore[arg-type]
         try:
-            table = watch.manager.allocate(seq_id, given)
+            table = watch.manager.allocate(seq_id, given, **extra)
         except BaseException as error:
             watch.raised(operation, error)
             raise

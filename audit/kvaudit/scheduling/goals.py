@@ -6,7 +6,7 @@ first value: the tightest.
 
 from __future__ import annotations
 
-from kvaudit.goals import Goal
+from kvaudit.goal import Goal
 from kvaudit.protocol import Cancel, Pool, Request, Step, Submit
 from kvaudit.scenario import Scenario
 

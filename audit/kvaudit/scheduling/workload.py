@@ -6,6 +6,7 @@ token more, equal prompts in one step, second turns, cancellations before and du
 
 from __future__ import annotations
 
+from kvaudit.choosing import Choices
 from kvaudit.programs import of_scheduler, with_tokens
 from kvaudit.protocol import Cancel, Pool, Request, Setting, Step, Submit
 from kvaudit.scheduling.goals import GOALS
@@ -15,7 +16,6 @@ from kvaudit.workload import (
     NAMES,
     SYMBOLS,
     WITNESS_LENGTHS,
-    Choices,
     Driver,
     Rule,
     Rulebook,
