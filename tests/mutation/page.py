@@ -46,8 +46,8 @@ kvblocks itself, with nothing changed, goes the same way; it has to survive all 
 """
 
 _STALE = """\
-**kvblocks has changed since.** The figures are those of the last campaign, on the text before; what it left alive is not
-told apart here, equivalent or not, as those are not mutants of the text that is here.
+**kvblocks has changed since.** The figures are those of the last campaign, on the text before; what it left alive is
+not told apart here, equivalent or not, as those are not mutants of the text that is here.
 
 """
 
