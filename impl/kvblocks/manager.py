@@ -18,7 +18,7 @@ from array import array
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from kvblocks.arithmetic import (
     MAX_TOKEN_ID,
@@ -88,8 +88,8 @@ class BlockManager:
         seq_id: Hashable,
         token_ids: Iterable[int],
         *,
-        salt: str | None = None,
-        lora: tuple[str, str] | None = None,
+        salt: str | Any = None,
+        lora: tuple[str, str] | Any = None,
         images: Iterable[tuple[bytes, int, int]] = (),
     ) -> list[int]:
         """Start a sequence: share the cached blocks of its prefix, take new ones for the rest.
