@@ -30,7 +30,8 @@ def evidence_of(campaign: Campaign) -> Evidence:
     results = {result.id: result for result in campaign.results}
     cells, blanks = {}, {}
     for name in OBLIGATIONS:
-        bugs = [results[Planted(mutant.cls).id] for mutant in MUTANTS if name in mutant.names]
+        names = [Planted(mutant.cls).id for mutant in MUTANTS if name in mutant.names]
+        bugs = [results[bug] for bug in names if bug in results]  # newer ones are for the next campaign
         if bugs:
             killed = {f"by {killer}": sum(bug.is_killed_by(killer) for bug in bugs) for killer in KILLERS}
             cells[name] = Cell(all(bug.is_killed_by(*KILLERS) for bug in bugs), {"bugs": len(bugs), **killed})

@@ -17,7 +17,7 @@ from kvproofs.executor import Executor, Outcome, executing
 from kvproofs.loops import Forward, Loop
 from kvproofs.rewriting import load
 from kvproofs.state import State, capture
-from kvproofs.terms import BOOL, Bool, Int, KeyTerm, OptionalKey, Symbol
+from kvproofs.terms import Bool, Int, KeyTerm, OptionalKey, Symbol
 from proofs.calls import Call
 from proofs.evaluating import Array, Model, compiled
 from proofs.paths import Decisions
@@ -92,8 +92,10 @@ class Following(Executor):
             self._unvalued.append(str(const))
         elif self.supply:
             self.model.constants[str(const)] = self.supply.pop(0)
-        elif sort == BOOL:
-            self.model.constants[str(const)] = self.index == getattr(self.call, name.replace("iterating", "iteration"))
+        elif name == "iterating_raises":  # somewhere: `check_tokens` goes through the whole prompt at once
+            self.model.constants[str(const)] = self.call.iteration_raises >= 0
+        elif name == "strategy_raises":
+            self.model.constants[str(const)] = self.index == self.call.strategy_raises
         else:
             self.model.constants[str(const)] = _anything(sort)
         return const
