@@ -276,7 +276,7 @@ def _load_engine(
     level: LevelName | None,
 ) -> InProcessTarget:
     from kvaudit.engines.fetch import packages
-    from kvaudit.engines.lite import UnknownVersion
+    from kvaudit.engines.lite import Engine, Recipe, UnknownVersion
 
     if name in ENGINES:
         adapter = importlib.import_module(f"kvaudit.engines.{name.replace('-', '_')}")
@@ -286,6 +286,8 @@ def _load_engine(
     wanted = level or next(iter(loads))
     if wanted not in loads:
         raise UsageError(f"{name} is driven at {next(iter(loads))} level: there is no adapter at {wanted} level")
+    if not isinstance(adapter.RECIPE, Recipe):
+        raise TargetError(f"{name}: RECIPE is to be a kvaudit.engines.lite.Recipe, not {adapter.RECIPE!r:.60}")
     try:
         chosen = adapter.RECIPE.chosen(settings)
         if adapter.RECIPE.needs:
@@ -295,6 +297,8 @@ def _load_engine(
     except Exception as error:
         tried = ". docs/engines.md names the versions that were tried" if isinstance(error, UnknownVersion) else ""
         raise TargetError(f"{name} could not be loaded: {error}{tried if name in ENGINES else ''}") from error
+    if not isinstance(engine, Engine):
+        raise TargetError(f"{name}: {_LOADS[wanted]}() is to return a kvaudit.engines.lite.Engine, not {engine!r:.60}")
     return _kind_of(engine.manager, level)(
         engine.manager,
         name=engine.name,

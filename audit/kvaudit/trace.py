@@ -350,5 +350,15 @@ def read_lines(path: Path) -> tuple[TraceHeader, list[TraceLine]]:
                 if seq not in seen:
                     verb = "submitted" if isinstance(operation, (Step, Cancel)) else "allocated"
                     raise UsageError(f"{reader.where}: {seq!r} was never {verb}")
+            if isinstance(operation, Submit):
+                _check_fits(operation, reader.header.pool, reader.where)
             lines.append(line)
+        if reader.header.obligation and not lines:
+            raise UsageError(f"{path} has no operation, so there is nothing to play that could violate anything")
         return reader.header, lines
+
+
+def _check_fits(operation: Submit, pool: Pool, where: str) -> None:
+    length, slots = len(operation.tokens) + operation.max_new_tokens, pool.num_blocks * pool.block_size
+    if length > slots:  # nobody submits it
+        raise UsageError(f"{where}: {length} tokens, new ones included, are more than the {slots} of the pool")

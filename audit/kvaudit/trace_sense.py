@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvaudit.errors import UsageError
 from kvaudit.programs import names_of, tokens_of
-from kvaudit.protocol import MAX_TOKEN, Allocate, AnyMutation, Submit
+from kvaudit.protocol import MAX_TOKEN, Allocate, AnyMutation, Step, Submit
 from kvspec.extra import is_legal
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ def check_line(operation: AnyMutation, answers: Iterable[Answer | None], where: 
         )
     if isinstance(operation, Submit) and operation.max_new_tokens < 1:
         raise UsageError(f"{where}: a request asks for at least one new token")
+    if isinstance(operation, Step) and len(set(operation.cancel)) < len(operation.cancel):
+        raise UsageError(f"{where}: a step cancels a request once at most")
     if tokens and (min(tokens) < 0 or max(tokens) > MAX_TOKEN):
         wrong = next(token for token in tokens if not 0 <= token <= MAX_TOKEN)
         raise UsageError(f"{where}: {wrong} is no token id: they are integers in 0 .. 2^32-1")

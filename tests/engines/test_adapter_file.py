@@ -89,6 +89,16 @@ def test_a_check_that_the_adapter_leaves_out_is_found(folder: Path) -> None:
         ('beyond={"cache off"', 'beyond={"cache of"', "leaves out cache of: there is no such reach goal"),
         ("limits=Limits(", "limits=type('Mine', (Limits,), {})(", "is to be a Profile with Limits, and no subclass"),
         ("def load(root)", "def loads(root)", "acme.py is no adapter: it is to define RECIPE and load(root)"),
+        (
+            'RECIPE = Recipe(\n    package="acme",',
+            'RECIPE = dict(\n    package="acme",',
+            "RECIPE is to be a kvaudit.engines",
+        ),
+        (
+            '    return Engine("acme"',
+            '    Engine("acme"',
+            "load() is to return a kvaudit.engines.lite.Engine, not None",
+        ),
         ("import Limits\n", "import Limits, Nothing\n", "acme.py could not be imported"),
     ],
 )

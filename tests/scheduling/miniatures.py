@@ -39,6 +39,25 @@ class SettingWithoutValues(Scheduler):
     SETTINGS = {"max_num_seqs": ()}
 
 
+class SettingWithoutEnd(Scheduler):
+    """A number that can hardly be written down."""
+
+    SETTINGS = {"max_num_seqs": (10**5000,)}
+
+
+class FreeIsNested(Scheduler):
+    """A list stands where a block is due."""
+
+    def observe(self) -> Any:
+        return {**super().observe(), "free": [[1]]}
+
+
+class CountsNothing(Scheduler):
+    """It offers a number that it does not have."""
+
+    num_free_blocks = None  # type: ignore[assignment]
+
+
 class TakesNoSettings:
     """Its constructor does not know the settings that it names."""
 

@@ -124,6 +124,11 @@ BAD_TRACES = {
     "no token": ('{"op":"submit","seq":"a","tokens":[],"max_new_tokens":1}', "a prompt has at least one token"),
     "nothing wanted": ('{"op":"submit","seq":"a","tokens":[1],"max_new_tokens":0}', "at least one new token"),
     "no name": ('{"op":"step","token":1,"cancel":[""]}', "at least one character"),
+    "cancelled twice": ('{"op":"step","token":1,"cancel":["a","a"]}', "cancels a request once at most"),
+    "longer than the pool": (
+        '{"op":"submit","seq":"a","tokens":[1],"max_new_tokens":1000000}',
+        "1000001 tokens, new ones included, are more than the 2 of the pool",
+    ),
     "no token id": ('{"op":"step","token":-1}', "-1 is no token id"),
 }
 
@@ -138,6 +143,13 @@ def test_a_trace_that_is_none_is_told(name: str, tmp_path: Path) -> None:
     assert said.code == 2 and fragment in said.all
 
 
+def test_a_saved_failure_without_operations_is_not_fixed(tmp_path: Path) -> None:
+    header = '{"format":"kvaudit-trace/1","pool":{"num_blocks":2,"block_size":1},"target":"x:y","profile":"seed"'
+    (tmp_path / "t.jsonl").write_text(f'{header},"obligation":"K1","steps":0}}\n', encoding="utf-8")
+    said = kvaudit("replay", "t.jsonl", "--target", "kvblocks", cwd=tmp_path)
+    assert said.code == 2 and "has no operation" in said.all
+
+
 NONSENSE: dict[str, Any] = {
     "nothing": lambda answer: None,
     "a number": lambda answer: 5,
@@ -148,6 +160,15 @@ NONSENSE: dict[str, Any] = {
         "passes": [[{**i, "end": "x"} for i in p] for p in answer["passes"]],
     },
     "an object": lambda answer: object(),
+    "computed and copied": lambda answer: {
+        **answer,
+        "passes": [[{**i, "source": 0, "target": 1, "tokens": 1} for i in p] for p in answer["passes"]],
+    },
+    "no end of passes": lambda answer: {**answer, "passes": [[]] * 5_000},
+    "half a character": lambda answer: {
+        **answer,
+        "passes": [[{**i, "seq": "\ud800"} for i in p] for p in answer["passes"]],
+    },
     "itself": lambda answer: _within_itself(),
 }
 
@@ -167,6 +188,14 @@ def test_nonsense_breaks_o2(name: str) -> None:
     assert len(finding.steps) <= 2
 
 
+def test_what_it_shows_may_be_nonsense_too(tmp_path: Path) -> None:
+    target = SchedulerTarget(miniatures.FreeIsNested, name="nested")
+    report = audit(target, profile="scheduler", max_steps=300, stop_at_first=True)
+    assert report.findings and report.findings[0].steps
+    with pytest.raises(TargetError, match="num_free_blocks is None"):
+        audit(SchedulerTarget(miniatures.CountsNothing, name="x"), profile="scheduler", max_steps=300)
+
+
 def test_a_hang_breaks_o2_and_ends_the_audit() -> None:
     target = SchedulerTarget(miniatures.HangsInStep, name="hangs", timeout=0.05)
     report = audit(target, profile="scheduler", max_steps=300)
@@ -179,6 +208,7 @@ def test_settings_that_are_none_are_told() -> None:
     for cls, fragment in (
         (miniatures.SettingsAreNoMapping, "is to be a mapping"),
         (miniatures.SettingWithoutValues, "is to be a tuple of numbers"),
+        (miniatures.SettingWithoutEnd, "more than 64 bits"),
     ):
         with pytest.raises(TargetError, match=fragment):
             SchedulerTarget(cls, name=cls.__name__)

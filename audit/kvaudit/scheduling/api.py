@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from kvaudit.api import as_state
 from kvaudit.errors import TargetError
-from kvaudit.in_process import InProcessTarget, plain
+from kvaudit.in_process import MOST, InProcessTarget, plain
 from kvaudit.protocol import SCHEDULER, Cancel, LevelName, Observe, Observed, Outcome, Returned, Setting, Step, Submit
 
 REQUIRED = ("submit", "step", "cancel")
@@ -48,8 +48,11 @@ class SchedulerTarget(InProcessTarget):
     def _observe(self, _: Observe) -> Outcome:
         scheduler, offers = self._manager, self.capabilities
         free = getattr(scheduler, "num_free_blocks", None)
+        free = plain(free() if callable(free) else free)
+        if free is None and "num_free_blocks" in offers:
+            raise TargetError(f"{self.name}: num_free_blocks is None; leave it out if it cannot be told")
         return Observed(
-            num_free_blocks=plain(free() if callable(free) else free),
+            num_free_blocks=free,
             state=as_state(scheduler.observe()) if "observe" in offers else None,
         )
 
@@ -60,6 +63,8 @@ def _plain_work(value: Any) -> Any:
         return {str(key): _plain_work(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain_work(item) for item in value]
+    if isinstance(value, str):  # a lone surrogate can be neither sent nor written
+        return value.encode("utf-8", "backslashreplace").decode()
     return plain(value)
 
 
@@ -75,5 +80,7 @@ def _settings(name: str, given: Any) -> dict[str, tuple[Setting, ...]]:
                 f"{name}.SETTINGS[{setting!r}] is to be a tuple of numbers, strings, booleans or None, "
                 f"and of one value at least, not {values!r:.60}"
             )
+        if any(isinstance(v, int) and abs(v) > MOST for v in values):
+            raise TargetError(f"{name}.SETTINGS[{setting!r}] has a number of more than 64 bits")
         settings[str(setting)] = tuple(values)
     return settings

@@ -103,7 +103,8 @@ def _pool(judgement: Judgement, pool: Pool) -> PoolShown | None:
         return None
     state = (judgement.seen and judgement.seen.state) or State()
     ref = list(state.ref) if state.ref is not None and len(state.ref) == pool.num_blocks else None
-    tables, free = dict(judgement.tables), state.free
+    tables = dict(judgement.tables)
+    free = tuple(b for b in state.free if type(b) is int) if state.free is not None else None
     if judgement.breaches and gravest(judgement.breaches).obligation not in _AFTERWARDS:
         tables |= {item.seq: item.table for item in judgement.work.computed}
         held = {b for table in tables.values() for b in table}

@@ -53,9 +53,15 @@ class Nonsense(Exception):
     """What a step answered is no work. The message says what is wrong with it."""
 
 
+_MOST_PASSES = 1_000
+"""Of one step. The tiny pools of an audit ask for a few."""
+
+
 def read_work(answer: Any) -> Work:
     """The work that a step answered with. Raises Nonsense."""
     told = _read(answer, _Answer, "")
+    if len(told.passes) > _MOST_PASSES:
+        raise Nonsense(f"passes: {len(told.passes):,} in one step, more than {_MOST_PASSES:,}")
     passes = tuple(
         tuple(_item(item, f"passes[{i}][{j}]") for j, item in enumerate(items)) for i, items in enumerate(told.passes)
     )
@@ -63,6 +69,8 @@ def read_work(answer: Any) -> Work:
 
 
 def _item(item: Mapping[str, Any], where: str) -> Item:
+    if "seq" in item and "source" in item:
+        raise Nonsense(f"{where}: it has seq and source: something is computed or copied, not both")
     found: Item = _read(item, Computed if "seq" in item else Copied, where)
     return found
 
