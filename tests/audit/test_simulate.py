@@ -273,7 +273,7 @@ NOT_A_TRACE = {
     "an endless output of tokens": ('{"tokens": [1], "output_length": 16777217}', "line 1: Expected `int` <= 16777216"),
     "an endless turn": (
         '{"block_size": 4, "requests": [{"in": 4, "out": 1000000000000000, "hash_ids": [1]}]}',
-        "t.jsonl: Expected `int` <= 16777216 - at `$.requests[...]",
+        "t.jsonl: Expected `int` <= 16777216 - at `$.requests[0].out`",
     ),
     "a deep file": ('{"requests": ' + "[" * 100_000, "t.jsonl, line 1: maximum recursion depth exceeded"),
     "a deep line": (GOOD + '{"tokens": ' + "[" * 100_000, "t.jsonl, line 2: maximum recursion depth exceeded"),
