@@ -266,6 +266,17 @@ NOT_A_TRACE = {
     "two lengths": ('{"tokens": [1], "output_tokens": [1], "output_length": 2}', "output_length is 2, and there are 1"),
     "no requests": ('{"block_size": 4, "requests": []}', "t.jsonl has no requests"),
     "no block size": ('{"requests": []}', "t.jsonl: Object missing required field `block_size`"),
+    "an endless output": (
+        GOOD + GOOD.replace("1,", f"{10**15},"),
+        "line 2: Expected `int` <= 16777216 - at `$.output_length`",
+    ),
+    "an endless output of tokens": ('{"tokens": [1], "output_length": 16777217}', "line 1: Expected `int` <= 16777216"),
+    "an endless turn": (
+        '{"block_size": 4, "requests": [{"in": 4, "out": 1000000000000000, "hash_ids": [1]}]}',
+        "t.jsonl: Expected `int` <= 16777216 - at `$.requests[0].out`",
+    ),
+    "a deep file": ('{"requests": ' + "[" * 100_000, "t.jsonl, line 1: maximum recursion depth exceeded"),
+    "a deep line": (GOOD + '{"tokens": ' + "[" * 100_000, "t.jsonl, line 2: maximum recursion depth exceeded"),
     "no UTF-8": ("\udcff", "t.jsonl, line 1: JSON is malformed"),
 }
 
@@ -301,6 +312,13 @@ def test_sizes_of_pools(text: str, sizes: list[int], folder: Path) -> None:
 MISTAKES = [
     (("--blocks", "0"), "--blocks 0: a pool has one block at least"),
     (("--blocks", "8..4"), "--blocks 8..4: a range goes up"),
+    (("--blocks", ""), "--blocks '': a size is empty; say it as 8k,16k, as 1k..64k, or as unbounded"),
+    (("--blocks", "8,,9"), "--blocks '8,,9': a size is empty"),
+    (("--blocks", "4,8.."), "--blocks '4,8..': a range 8.. lacks an end"),
+    (("--blocks", "..8"), "--blocks '..8': a range ..8 lacks an end"),
+    (("--blocks", "4,999999999999999k"), "--blocks 999999999999999k: a pool of more than 16,777,216 slots cannot be"),
+    (("--blocks", "1..1000000000000"), "with 2 slots a block, that is 8,388,608 blocks at most"),
+    (("--blocks", "4", "--target", "cmd:cat"), "--target cmd:cat: a Python class is played"),
     (("--blocks", "many"), "--blocks many: say it as 8192, 64k"),
     (("--blocks", "4", "--block-size", "700"), "in blocks of 512 tokens: --block-size 700 is no multiple of that"),
     (("--blocks", "4", "--concurrency", "2", "--tokens-per-second", "9"), "give one of them"),

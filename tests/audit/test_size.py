@@ -123,6 +123,39 @@ BROKEN = {
     "two sizes": (LLAMA_8B | {"global_head_dim": 512}, "has global_head_dim, which this version does not know"),
     "an encoder": (LLAMA_8B | {"is_encoder_decoder": True}, "has is_encoder_decoder, which"),
     "a list": ([1], "is to be a JSON object"),
+    "no KV heads": (LLAMA_8B | {"num_key_value_heads": 0}, "num_key_value_heads is to be an integer >= 1, not 0"),
+    "no KV heads of one query": (
+        LLAMA_8B | {"num_key_value_heads": None, "multi_query": True, "num_kv_heads": 0},
+        "json: num_kv_heads is to be an integer >= 1, not 0",
+    ),
+    "no inner KV heads": (
+        {name: value for name, value in LLAMA_8B.items() if name != "num_key_value_heads"}
+        | {"attn_config": {"kv_n_heads": 0}},
+        "attn_config: kv_n_heads is to be an integer >= 1, not 0",
+    ),
+    "kinds in a number": (LLAMA_8B | {"layer_types": 5}, "layer_types is to be a list, with the kind of each layer"),
+    "kinds in lists": (LLAMA_8B | {"layer_types": [[]] * 32}, "layer_types is to be a list, with the kind of each"),
+    "layers in a number": (LLAMA_8B | {"attn_layer_indices": 5}, "attn_layer_indices is to be a list of the numbers"),
+    "blocks in a number": (LLAMA_8B | {"block_configs": 5}, "block_configs is to be a list, with an item for each"),
+    "a group below nothing": (
+        LLAMA_8B | {"block_configs": [{"attention": {"n_heads_in_group": -1}}] * 32},
+        "n_heads_in_group is to be an integer >= 0, not -1",
+    ),
+    "endless layers": (LLAMA_8B | {"num_hidden_layers": 10**30}, "num_hidden_layers is to be an integer <= 1,000,000"),
+    "many layers": (LLAMA_8B | {"num_hidden_layers": 10**8}, "num_hidden_layers is to be an integer <= 1,000,000"),
+    "endless size": (LLAMA_8B | {"hidden_size": 10**4000}, "hidden_size is to be an integer <= 1,000,000, not 1000"),
+    "a listed type": (LLAMA_8B | {"torch_dtype": ["x"]}, "no dtype of which the size is known (['x'])"),
+    "a listed name": (LLAMA_8B | {"model_type": ["x"]}, "json: model_type is to be a text, not ['x']"),
+    "a listed part": (LLAMA_8B | {"text_config": [1]}, "json: text_config is to be a JSON object, not [1]"),
+    "a misplaced scheme": (LLAMA_8B | {"kv_cache_scheme": 7}, "kv_cache_scheme belongs into quantization_config"),
+    "a listed scheme": (
+        LLAMA_8B | {"quantization_config": {"kv_cache_scheme": [1]}},
+        "quantization_config: kv_cache_scheme is to be a JSON object, not [1]",
+    ),
+    "a scheme of no bits": (
+        LLAMA_8B | {"quantization_config": {"kv_cache_scheme": {"num_bits": 0}}},
+        "kv_cache_scheme: num_bits is to be an integer >= 1, not 0",
+    ),
     "a searched block": (LLAMA_8B | {"block_configs": [{}]}, "block_configs has no attention.n_heads_in_group"),
 }
 
@@ -133,6 +166,22 @@ def test_a_config_that_does_not_do(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as told:
         sized(saved(tmp_path, config))
     assert message in str(told.value)
+
+
+def test_what_is_nested_too_deep_is_told(tmp_path: Path) -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    (tmp_path / "deep.json").write_text(deep, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"deep\.json is nested too deep to be read"):
+        sized(tmp_path / "deep.json")
+    with pytest.raises(UsageError, match="it is to be NAME=VALUE"):
+        sized(saved(tmp_path, LLAMA_8B), fields=(f"x={deep}",))
+
+
+def test_a_terminal_obeys_no_config(tmp_path: Path) -> None:
+    saved(tmp_path, LLAMA_8B | {"model_type": "\x1b[31m[red]:cat:", "sliding_window": "\x1b[2J"})
+    said = kvaudit("size", ".", "--memory", "80GiB", "--weights", "16GB", cwd=tmp_path)
+    assert said.code == 0
+    assert "\x1b" not in said.all and r"1 \x1b[31m[red]:cat:" in said.out
 
 
 def test_a_field_may_be_given(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ INTERRUPTED = 130
 def say(kind: str, text: str) -> None:
     """A line on standard error; kind: `error` or `note`."""
     style = {"error": "bold red", "note": "bold yellow"}[kind]
-    Console(stderr=True, soft_wrap=True).print(f"[{style}]{kind}:[/] {escape(plain(text))}", highlight=False)
+    console = Console(stderr=True, soft_wrap=True, emoji=False, highlight=False)
+    console.print(f"[{style}]{kind}:[/] {escape(plain(text))}")
 
 
 class OutputFile:
@@ -139,7 +140,7 @@ def started(
     with _muffled() as console:
         target = spec.start()
         try:
-            yield target, rules_for(target, profile), Console(stderr=True) if stderr else console
+            yield target, rules_for(target, profile), Console(stderr=True, emoji=False) if stderr else console
         finally:
             target.close()
 
@@ -154,7 +155,7 @@ def started_both(
         for spec in (first, second):
             targets.append(spec.start())
             stack.callback(targets[-1].close)
-        yield targets[0], targets[1], Console(stderr=True) if stderr else console
+        yield targets[0], targets[1], Console(stderr=True, emoji=False) if stderr else console
 
 
 @contextlib.contextmanager
@@ -174,7 +175,10 @@ def _muffled() -> Iterator[Console]:
 
 
 class PipedConsole(Console):
-    """A console whose reader may go away (`| head`): `main` ends the command then."""
+    """A console whose reader may go away (`| head`): `main` ends the command then. `cmd:cat` is no picture of one."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(emoji=False, **options)
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError

@@ -12,6 +12,7 @@ from kvaudit.simulate.ceiling import ceiling
 from kvaudit.simulate.playing import ByTheClock, FixedNumber, Lives, Play
 from kvaudit.simulate.report import PoolResult, Simulated
 from kvaudit.simulate.workload import Workload
+from kvaudit.trace import MAX_SLOTS
 from kvaudit.words import count
 
 UNBOUNDED = "unbounded"
@@ -43,15 +44,30 @@ def pool_sizes(text: str, workload: Workload) -> list[int]:
     sizes: set[int] = set()
     for part in text.split(","):
         first, dots, last = part.strip().partition("..")
+        if not first or (dots and not last):
+            where = f"range {part.strip()} lacks an end" if dots else "size is empty"
+            raise UsageError(f"--blocks {text!r}: a {where}; say it as 8k,16k, as 1k..64k, or as {UNBOUNDED}")
         if first == UNBOUNDED and not dots:
-            sizes.add(workload.total_blocks)
+            sizes.add(_size(workload.total_blocks, part, workload))
         elif dots:
-            sizes.update(_doubled(count_of("--blocks", first), count_of("--blocks", last), text))
+            end = _size(count_of("--blocks", last), part, workload)
+            sizes.update(_doubled(count_of("--blocks", first), end, text))
         else:
-            sizes.add(count_of("--blocks", first))
+            sizes.add(_size(count_of("--blocks", first), part, workload))
     if min(sizes) < 1:
         raise UsageError(f"--blocks {text}: a pool has one block at least")
     return sorted(sizes)
+
+
+def _size(num_blocks: int, part: str, workload: Workload) -> int:
+    """The size, if a pool of so many blocks can be played: to make one takes time and memory for each block."""
+    most = MAX_SLOTS // workload.played_size
+    if num_blocks > most:
+        raise UsageError(
+            f"--blocks {part.strip()}: a pool of more than {MAX_SLOTS:,} slots cannot be played; with "
+            f"{count(workload.played_size, 'slot')} a block, that is {count(most, 'block')} at most"
+        )
+    return num_blocks
 
 
 def _doubled(first: int, last: int, text: str) -> Iterator[int]:

@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Meta
 
 from kvaudit.errors import UsageError
-from kvaudit.simulate.workload import Numbers, Request, Workload, hashed_request
+from kvaudit.simulate.workload import MOST_TOKENS, Numbers, Request, Workload, hashed_request
 
-Length = Annotated[int, Meta(ge=0)]
+Length = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 Positive = Annotated[int, Meta(ge=1)]
 Token = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
@@ -60,6 +60,9 @@ FORMATS = (
     "(conversations; a folder of such files, too)"
 )
 
+_BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What the decoder raises for what is no JSON, is of another shape, or is nested too deep."""
+
 T = TypeVar("T")
 
 
@@ -93,7 +96,7 @@ def _is_one_value(text: bytes) -> bool:
     """One JSON object over the whole file, which has requests."""
     try:
         value = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except _BAD:
         return False
     return isinstance(value, dict) and "requests" in value
 
@@ -101,7 +104,7 @@ def _is_one_value(text: bytes) -> bool:
 def _decoded(text: bytes, kind: type[T], place: str) -> T:
     try:
         return msgspec.json.decode(text, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except _BAD as error:
         raise UsageError(f"{place}: {error}; known are {FORMATS}") from None
 
 
@@ -180,7 +183,7 @@ def _of_tokens(lines: Sequence[tuple[str, bytes]]) -> Iterator[Request]:
 def _line(decoder: msgspec.json.Decoder[T], text: bytes, place: str) -> T:
     try:
         return decoder.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except _BAD as error:
         raise UsageError(f"{place}: {error}") from None
 
 

@@ -10,6 +10,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
+from kvaudit.trace import MAX_SLOTS
+
+MOST_TOKENS = MAX_SLOTS
+"""Of one output, as of the largest pool: an output is played token by token."""
+
 TOKENS_OF_BLOCK = 2
 """Tokens for which a block of hash ids stands."""
 

@@ -6,10 +6,10 @@ loaded by name.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -91,7 +91,7 @@ def _stage(asked: Asked) -> StageSize:
         groups.append(LayerGroup(_kind(entry), count, elements, block_bytes))
     return StageSize(
         config=config.place,
-        model_type=str(config.get("model_type") or whole.get("model_type") or "?"),
+        model_type=config.text("model_type") or whole.text("model_type") or "?",
         dtype=dtype,
         block_size=asked.block_size,
         tensor_parallel=asked.tensor_parallel,
@@ -126,14 +126,14 @@ def _kind(entry: Heads | Latent) -> str:
 def _dtype(name: str, config: Config, whole: Config) -> tuple[str, int]:
     """The type of the cache and its bits. `auto`: what the checkpoint says of its cache, else its own type."""
     if name == "auto":
-        scheme = _at(whole.fields, "quantization_config", "kv_cache_scheme")
-        if isinstance(scheme, dict) and isinstance(scheme.get("num_bits"), int):
-            return f"{scheme['num_bits']} bits (kv_cache_scheme)", scheme["num_bits"]
+        bits = _bits_of_scheme(whole)
+        if bits is not None:
+            return f"{bits} bits (kv_cache_scheme)", bits
         found = config.get("dtype", "torch_dtype") or whole.get("dtype", "torch_dtype")
-        if found not in DTYPES:
+        if not isinstance(found, str) or found not in DTYPES:
             raise UsageError(
-                f"{config.place} has no dtype of which the size is known ({found!r:.40}): give --kv-dtype, one of "
-                f"{', '.join(DTYPES)}"
+                f"{config.place} has no dtype of which the size is known ({reprlib.repr(found)}): "
+                f"give --kv-dtype, one of {', '.join(DTYPES)}"
             )
         name = found
     if name not in DTYPES:
@@ -141,10 +141,13 @@ def _dtype(name: str, config: Config, whole: Config) -> tuple[str, int]:
     return name, DTYPES[name]
 
 
-def _at(value: Any, *names: str) -> Any:
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+def _bits_of_scheme(whole: Config) -> int | None:
+    """The bits of a number of the cache, where the checkpoint says them."""
+    if whole.get("kv_cache_scheme") is not None:
+        raise UsageError(f"{whole.place}: kv_cache_scheme belongs into quantization_config; or give --kv-dtype")
+    quantization = whole.part("quantization_config")
+    scheme = quantization.part("kv_cache_scheme") if quantization is not None else None
+    return scheme.whole("num_bits") if scheme is not None else None
 
 
 def _weights(asked: Asked) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from kvaudit.errors import UsageError
 FILE = "config.json"
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+
+MOST = 1_000_000
+"""No layers, heads or sizes of a model come near it; with more, the count would take long, or have no end."""
 
 
 class Config:
@@ -26,13 +30,37 @@ class Config:
         """The first of these fields that is there and not null, else None."""
         return next((self.fields[name] for name in names if self.fields.get(name) is not None), None)
 
-    def whole(self, *names: str) -> int | None:
-        """The first of these fields that is there: an integer >= 1. Raises UsageError where it is none."""
+    def whole(self, *names: str, least: int = 1) -> int | None:
+        """The first of these fields that is there: an integer from `least` to MOST. Raises UsageError for another."""
         found = self.get(*names)
-        if found is not None and (type(found) is not int or found < 1):
-            name = next(name for name in names if self.fields.get(name) is not None)
-            raise UsageError(f"{self.place}: {name} is to be an integer >= 1, not {found!r:.60}")
+        if found is None:
+            return None
+        if type(found) is not int or found < least:
+            raise self.error(f"an integer >= {least}", *names)
+        if found > MOST:
+            raise self.error(f"an integer <= {MOST:,}", *names)
         return found
+
+    def text(self, *names: str) -> str | None:
+        """The first of these fields that is there: a text. Raises UsageError where it is none."""
+        found = self.get(*names)
+        if found is not None and not isinstance(found, str):
+            raise self.error("a text", *names)
+        return found
+
+    def part(self, name: str) -> Config | None:
+        """The object that is this field, if it is there. Raises UsageError where it is none."""
+        found = self.get(name)
+        if found is None:
+            return None
+        if not isinstance(found, dict):
+            raise self.error("a JSON object", name)
+        return Config(f"{self.place}, {name}", found)
+
+    def error(self, due: str, *names: str) -> UsageError:
+        """The error of the first of these fields that is there, which is not what is due."""
+        name = next(name for name in names if self.fields.get(name) is not None)
+        return UsageError(f"{self.place}: {name} is to be {due}, not {reprlib.repr(self.fields[name])}")
 
     def needed(self, *names: str) -> int:
         """The same of a field that cannot be done without."""
@@ -64,6 +92,8 @@ def read_config(path: Path, part: str | None, given: Sequence[str]) -> tuple[Con
         raise UsageError(f"{file} cannot be read: {error.strerror}{hint}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} is no JSON: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{file} is nested too deep to be read; name a {FILE}") from None
     whole = Config(str(file), _object(str(file), fields))
     chosen = _chosen(whole, part) if part is not None else _text_model(whole)
     return Config(chosen.place, chosen.fields | dict(map(_field, given))), whole
@@ -71,7 +101,7 @@ def read_config(path: Path, part: str | None, given: Sequence[str]) -> tuple[Con
 
 def _object(place: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise UsageError(f"{place} is to be a JSON object, as Hugging Face's {FILE} is, not {value!r:.40}")
+        raise UsageError(f"{place} is to be a JSON object, as Hugging Face's {FILE} is, not {reprlib.repr(value)}")
     return value
 
 
@@ -85,12 +115,10 @@ def _chosen(config: Config, part: str) -> Config:
 
 
 def _text_model(config: Config) -> Config:
-    if config.get(*_LAYERS) is not None:
-        return config
-    for name in _NESTED:
-        if isinstance(config.fields.get(name), dict):
-            return _text_model(_chosen(config, name))
-    return config  # the error will say what it lacks
+    parts = [part for part in map(config.part, _NESTED) if part is not None]
+    if config.get(*_LAYERS) is not None or not parts:
+        return config  # if it has no layers, the error will say so
+    return _text_model(parts[0])
 
 
 def _field(text: str) -> tuple[str, Any]:
@@ -98,6 +126,6 @@ def _field(text: str) -> tuple[str, Any]:
     try:
         if name and equals:
             return name, msgspec.json.decode(value.encode())
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         pass
     raise UsageError(f"--field {text}: it is to be NAME=VALUE, and the value JSON: a number, null, a list, ...")

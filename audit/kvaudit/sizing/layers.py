@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kvaudit.errors import UsageError
-from kvaudit.sizing.config import Config
+from kvaudit.sizing.config import MOST, Config
 
 _ATTENTION = {"full_attention", "sliding_attention", "chunked_attention", "attention", "global", "local_sliding", "*"}
 _WINDOWED = {"sliding_attention", "chunked_attention", "local_sliding"}
@@ -63,8 +64,8 @@ def read_layers(config: Config) -> Layers:
             f"{len(kinds) - len(cached)} of {len(kinds)} layers have no KV cache; the states of such layers are no "
             "blocks, and are not counted"
         )
-    shared = config.whole("num_kv_shared_layers") if config.get("num_kv_shared_layers") else None
-    if shared is not None:
+    shared = config.whole("num_kv_shared_layers", least=0)
+    if shared:
         cached = [i for i in cached if i < len(kinds) - shared]
         notes.append(f"the last {shared} layers share the KV cache of earlier ones")
     notes += _notes(config, [kinds[i] for i in cached])
@@ -79,11 +80,15 @@ def read_layers(config: Config) -> Layers:
 def _kinds(config: Config) -> list[str]:
     """What each layer is."""
     layers = config.layers()
-    kinds = config.get("layer_types", "layers_block_type", "hybrid_override_pattern")
+    names = ("layer_types", "layers_block_type", "hybrid_override_pattern")
+    kinds = config.get(*names)
     if kinds is not None:
+        if not isinstance(kinds, list | str) or not all(isinstance(kind, str) for kind in kinds):
+            # hybrid_override_pattern is a text of letters
+            raise config.error("a list, with the kind of each layer", *names)
         if len(kinds) != layers:
             raise UsageError(f"{config.place}: there are {layers} layers, and kinds of {len(kinds)}")
-        unknown = sorted({str(kind) for kind in kinds} - _ATTENTION - _NO_CACHE)
+        unknown = sorted(set(kinds) - _ATTENTION - _NO_CACHE)
         if unknown:
             raise UsageError(
                 f"{config.place} has layers of the kind {unknown[0]!r}; it is not known here whether they have a "
@@ -96,10 +101,12 @@ def _kinds(config: Config) -> list[str]:
         return ["attention" if i % every == every - 1 else "linear_attention" for i in range(layers)]
     period = config.whole("attn_layer_period")
     if period is not None:
-        offset = config.get("attn_layer_offset") or 0
+        offset = config.whole("attn_layer_offset", least=0) or 0
         return ["attention" if i % period == offset else "mamba" for i in range(layers)]
     chosen = config.get("attn_layer_indices")
     if chosen is not None:
+        if not isinstance(chosen, list):
+            raise config.error("a list of the numbers of layers", "attn_layer_indices")
         return ["attention" if i in chosen else "mamba" for i in range(layers)]
     return ["attention"] * layers
 
@@ -142,28 +149,32 @@ def _kv_heads(config: Config) -> list[int]:
     """The KV heads of each layer, or of all, where the list has one item."""
     blocks = config.get("block_configs")
     if blocks is not None:
+        if not isinstance(blocks, list) or not blocks:
+            raise config.error("a list, with an item for each layer", "block_configs")
         return [_of_block(config, block) for block in blocks]
-    if config.get("multi_query") is True and not config.get("new_decoder_architecture", "num_kv_heads"):
+    newer = config.get("new_decoder_architecture", "num_kv_heads")
+    if config.get("multi_query") is True and (newer is None or newer is False):
         return [1]
     names = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num")
-    inner = config.get("attn_config")
-    found = config.get(*names) or (inner.get("kv_n_heads") if isinstance(inner, dict) else None)
+    found = config.get(*names)
     if isinstance(found, list):
-        if len(found) != config.layers() or not all(type(heads) is int and heads >= 0 for heads in found):
+        if len(found) != config.layers() or not all(type(heads) is int and 0 <= heads <= MOST for heads in found):
             raise UsageError(f"{config.place}: num_key_value_heads is to be an integer, or one for each layer")
         return found
-    if found is None:
-        return [_num_heads(config)]
-    return [Config(config.place, {names[0]: found}).needed(names[0])]
+    inner = config.part("attn_config")
+    return [
+        config.whole(*names) or (inner.whole("kv_n_heads") if inner is not None else None) or _num_heads(config)
+    ]  # none of them is 0 where it is there
 
 
 def _of_block(config: Config, block: Any) -> int:
     """The KV heads of a layer whose architecture was searched: attention may be missing from it."""
     try:
-        in_group = block["attention"]["n_heads_in_group"]
-        return _num_heads(config) // in_group if in_group else 0
+        attention = Config(f"{config.place}, block_configs", {**block["attention"]})
+        in_group = attention.fields["n_heads_in_group"]
     except (KeyError, TypeError):
         raise UsageError(f"{config.place}: an item of block_configs has no attention.n_heads_in_group") from None
+    return _num_heads(config) // in_group if attention.whole("n_heads_in_group", least=0) else 0
 
 
 def _notes(config: Config, kinds: list[str]) -> Iterator[str]:
@@ -172,8 +183,8 @@ def _notes(config: Config, kinds: list[str]) -> Iterator[str]:
         windowed = sum(kind in _WINDOWED for kind in kinds)
         which = f"{windowed} of {len(kinds)} layers look" if windowed else "layers look"
         yield (
-            f"{which} back {window} tokens only; they are counted in full, as with one block table for all layers. "
-            "A manager that frees what is out of the window needs less for long prompts"
+            f"{which} back {reprlib.repr(window)} tokens only; they are counted in full, as with one block table for "
+            "all layers. A manager that frees what is out of the window needs less for long prompts"
         )
     if config.get("index_head_dim") is not None:
         yield "the cache of the indexer (index_head_dim) is not counted"

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kvaudit.printable import one_line
 from kvaudit.quantities import bytes_shown
 from kvaudit.sizing.report import CardSize, StageSize
 from kvaudit.words import count
@@ -35,7 +36,7 @@ def _blocks(card: CardSize) -> Table:
     for number, stage in enumerate(card.stages, start=1):
         for group in stage.groups:
             table.add_row(
-                f"{number} {escape(stage.model_type)}",
+                f"{number} {escape(_name(stage))}",
                 f"{group.layers}",
                 group.kind,
                 escape(stage.dtype),
@@ -52,7 +53,7 @@ def _split(card: CardSize) -> Table:
         table.add_column(heading, justify="right", style="bold" if heading == "blocks" else "")
     for number, stage in enumerate(card.stages, start=1):
         table.add_row(
-            f"{number} {escape(stage.model_type)}",
+            f"{number} {escape(_name(stage))}",
             bytes_shown(stage.weights_bytes),
             bytes_shown(stage.activation_bytes),
             f"{stage.share}",
@@ -65,7 +66,7 @@ def _split(card: CardSize) -> Table:
 
 def _notes(card: CardSize) -> Iterator[str]:
     for number, stage in enumerate(card.stages, start=1):
-        yield from (f"{number} {stage.model_type}: {note}" for note in stage.notes)
+        yield from (f"{number} {_name(stage)}: {one_line(note)}" for note in stage.notes)
 
 
 def _summary(card: CardSize) -> str:
@@ -77,4 +78,9 @@ def _summary(card: CardSize) -> str:
 
 
 def _blocks_of(stage: StageSize) -> str:
-    return f"{stage.model_type}: {count(stage.num_blocks, 'block')} of {count(stage.block_size, 'token')}"
+    return f"{_name(stage)}: {count(stage.num_blocks, 'block')} of {count(stage.block_size, 'token')}"
+
+
+def _name(stage: StageSize) -> str:
+    """What the config calls the model, without what a terminal would obey."""
+    return one_line(stage.model_type, 60)
