@@ -30,7 +30,7 @@ class Limits:
     def sizes(self) -> str:
         """The sizes of its blocks, in words."""
         most = f" and {self.most_block_size} at most" if self.most_block_size is not None else ""
-        return f"{self.least_block_size} at least{most}"
+        return f"{self.least_block_size} tokens at least{most}"
 
     def longest(self, pool: Pool) -> int:
         """So many tokens may one request of a scheduler have in all, those that it generates included."""

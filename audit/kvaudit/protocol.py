@@ -106,6 +106,10 @@ class Allocate(_Operation, frozen=True, omit_defaults=True):
     tokens: tuple[int, ...]
     extra: Extras = NOTHING
 
+    def __post_init__(self) -> None:
+        if self.extra is not NOTHING and self.extra == NOTHING:  # a copy, from another process say
+            msgspec.structs.force_setattr(self, "extra", NOTHING)
+
 
 class Append(_Operation, frozen=True):
     """Add a token to a live sequence. Returns its slot."""

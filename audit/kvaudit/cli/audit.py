@@ -171,7 +171,7 @@ def explore(
         job = Job(manager, spec, rules, options, terminal.tick)
         possible = [pool for pool in pools(blocks, block_size, smaller=smaller) if rules.limits.allow(pool)]
         if not possible:
-            raise UsageError(f"{target} makes blocks of {rules.limits.sizes} tokens: see --block-size")
+            raise UsageError(f"{target} makes blocks of {rules.limits.sizes}: see --block-size")
         terminal.begin(job, manager.version)
         explored = explore_pools(job, possible, terminal.pool, terminal.finding)
         terminal.end(explored)

@@ -21,7 +21,7 @@ from kvaudit.diffing.situations import Situations
 from kvaudit.goals import GOALS
 from kvaudit.groups import Groups, Key, shape_of
 from kvaudit.interrupt import Interrupt
-from kvaudit.protocol import Mutation, Pool, Refused
+from kvaudit.protocol import EXTRAS, Mutation, Pool, Refused
 from kvaudit.report import Progress
 from kvaudit.runner import INTERRUPTED
 from kvaudit.scenario import Scenario
@@ -77,6 +77,7 @@ class Comparison(Driver):
         self.rulebook = RULEBOOK
         self.limits = profiles[0].limits.common(profiles[1].limits)
         both = a.target.capabilities & b.target.capabilities
+        self.extras = both.intersection(EXTRAS)
         self._unseen = {kind: _lacks(NEEDS[kind], a, b) for kind in KINDS if not set(NEEDS[kind]) <= both}
         self._kinds = [kind for kind in KINDS if kind not in self._unseen]
         self._groups = Groups[Found]()
@@ -106,7 +107,7 @@ class Comparison(Driver):
         return self._report(INTERRUPTED if self._interrupt.came else cut_short)
 
     def _play_witnesses(self) -> None:
-        for goal in GOALS:
+        for goal in (goal for goal in GOALS if self.extras.issuperset(goal.needs)):
             pool, program = self.limits.scaled(goal.witness.pool, goal.witness.program)
             with contextlib.suppress(EndExample):
                 try:

@@ -110,6 +110,17 @@ _OWN = (
         Allocate("b", (0, 0, 0)),
     ),
     _program(
+        "used-on-after-a-refusal",
+        "a refused append leaves no token behind: the next one goes to the start of a new block",
+        Pool(2, 2),
+        Allocate("a", (1, 2)),
+        Allocate("b", (3,)),
+        Append("a", 4),
+        Free("b"),
+        Append("a", 4),
+        Append("a", 5),
+    ),
+    _program(
         "revived-block-keeps-its-content",
         "a block that was hit while idle can be hit again",
         Pool(3, 1),
@@ -123,7 +134,6 @@ _OWN = (
 
 _WITNESSES = (
     "filled by append",
-    "append refused",
     "evicted its own",
     "duplicated",
     "twins",
