@@ -282,8 +282,8 @@ def _load_engine(
         adapter = importlib.import_module(f"kvaudit.engines.{name.replace('-', '_')}")
     else:
         adapter = _import_file(name)
-    loads = {of: getattr(adapter, load) for of, load in _LOADS.items() if hasattr(adapter, load)}
-    wanted = level or next(iter(loads))
+    loads: dict[LevelName, Any] = {of: getattr(adapter, load) for of, load in _LOADS.items() if hasattr(adapter, load)}
+    wanted: LevelName = level or next(iter(loads))
     if wanted not in loads:
         raise UsageError(f"{name} is driven at {next(iter(loads))} level: there is no adapter at {wanted} level")
     if not isinstance(adapter.RECIPE, Recipe):
