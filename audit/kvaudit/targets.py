@@ -283,7 +283,7 @@ def _load_engine(
     else:
         adapter = _import_file(name)
     loads: dict[LevelName, Any] = {of: getattr(adapter, load) for of, load in _LOADS.items() if hasattr(adapter, load)}
-    wanted: LevelName = level or next(iter(loads))
+    wanted = level if level is not None else next(iter(loads))
     if wanted not in loads:
         raise UsageError(f"{name} is driven at {next(iter(loads))} level: there is no adapter at {wanted} level")
     if not isinstance(adapter.RECIPE, Recipe):
