@@ -50,6 +50,23 @@ class Observation(NamedTuple):
     extra: dict[Hashable, Extra]
 
 
+class Sequence:
+    """A live sequence. `next_slot` and `end` follow from the rest: an append inside a block needs nothing else."""
+
+    __slots__ = ("cached", "end", "extra", "hashes", "next_slot", "table", "tokens")
+
+    def __init__(
+        self, table: list[int], tokens: array[int], hashes: list[Key], cached: int, extra: Extra, block_size: int
+    ) -> None:
+        self.table = table  # its blocks
+        self.tokens = tokens  # at least one
+        self.hashes = hashes  # the key of each full block, with the cache on
+        self.cached = cached  # how many tokens were hits
+        self.extra = extra
+        self.end = table[-1] * block_size + block_size  # where the slots of the last block end
+        self.next_slot = self.end - block_size + (len(tokens) - 1) % block_size + 1  # `end` if it is full
+
+
 class BlockManager:
     """Manages `num_blocks` physical blocks of `block_size` tokens each, numbered from 0.
 
@@ -57,8 +74,12 @@ class BlockManager:
     Raises InvalidArgument for sizes that are not positive integers and for an unknown hasher.
     """
 
-    STATE: ClassVar[Mapping[str, str]] = MappingProxyType({name: f"_{name}" for name in Observation._fields})
-    """The whole state: the attribute of each structure of `observe`. All other attributes are constants of the pool."""
+    STATE: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {name: f"_{name}" for name in ("free", "evictable", "ref", "block_hash", "hash_to_block")}
+        | {"tables": "_sequences.table"}
+        | {name: f"_sequences.{name}" for name in ("tokens", "hashes", "cached", "extra")}
+    )
+    """The whole state: where each structure of `observe` is. All other attributes are constants of the pool."""
 
     def __init__(
         self,
@@ -77,11 +98,7 @@ class BlockManager:
         self._ref: list[int] = [0] * num_blocks
         self._block_hash: list[Key | None] = [None] * num_blocks
         self._hash_to_block: dict[Key, int] = {}
-        self._tables: dict[Hashable, list[int]] = {}
-        self._tokens: dict[Hashable, array[int]] = {}
-        self._hashes: dict[Hashable, list[Key]] = {}
-        self._cached: dict[Hashable, int] = {}
-        self._extra: dict[Hashable, Extra] = {}
+        self._sequences: dict[Hashable, Sequence] = {}
 
     def allocate(
         self,
@@ -102,7 +119,7 @@ class BlockManager:
         """
         tokens = check_tokens(token_ids)  # first: iterating may run code of the caller's
         extra = check_extra(salt, lora, images, len(tokens))
-        if seq_id in self._tables:
+        if seq_id in self._sequences:
             raise SequenceExists(f"sequence {seq_id!r} is live: free it first")
         hashes = self._hash_chain(tokens, extra)
         hits = self._match(hashes, match_limit(len(tokens), self.block_size))
@@ -120,11 +137,8 @@ class BlockManager:
             table.append(self._take())
         for i in range(len(hits), len(hashes)):
             self._register(table[i], hashes[i])
-        self._tables[seq_id] = table
-        self._tokens[seq_id] = tokens
-        self._hashes[seq_id] = hashes
-        self._cached[seq_id] = len(hits) * self.block_size
-        self._extra[seq_id] = extra
+        cached = len(hits) * self.block_size
+        self._sequences[seq_id] = Sequence(table, tokens, hashes, cached, extra, self.block_size)
         return list(table)
 
     def append_slot(self, seq_id: Hashable, token_id: Unchecked) -> int:
@@ -133,47 +147,35 @@ class BlockManager:
         A block that becomes full gets its identity, so later prompts can hit what was generated.
         O(1), and O(block_size) when it fills a block. Raises OutOfBlocks, UnknownSequence, InvalidArgument.
         """
-        tokens = self._tokens.get(seq_id)
-        if tokens is None:
+        seq = self._sequences.get(seq_id)
+        if seq is None:
             raise UnknownSequence(f"no live sequence {seq_id!r}")
         if type(token_id) is not int or not 0 <= token_id <= MAX_TOKEN_ID:
             check_token(token_id)
-        table, size = self._tables[seq_id], self.block_size
-        offset = len(tokens) % size
-        fills_block = offset + 1 == size and self.enable_prefix_cache
-        key: Key = None
-        if fills_block:
-            block, hashes = tokens[len(tokens) - offset :], self._hashes[seq_id]
-            block.append(token_id)
-            parts = parts_of_block(self._extra[seq_id], len(hashes), size)
-            key = self._hasher(hashes[-1] if hashes else None, block.tobytes(), parts)
-        if offset == 0:
-            table.append(self._take())  # the one thing that can refuse: nothing is written before it
-        tokens.append(token_id)
-        if fills_block:
-            self._hashes[seq_id].append(key)
-            self._register(table[-1], key)
-        return table[-1] * size + offset
+        slot = seq.next_slot
+        if slot + 1 >= seq.end:
+            return self._append_at_edge(seq, token_id)
+        seq.tokens.append(token_id)
+        seq.next_slot = slot + 1
+        return slot
 
     def free(self, seq_id: Hashable) -> None:
         """End a live sequence, last block first: the least general block is then the first to be evicted.
 
         O(number of its blocks). Raises UnknownSequence.
         """
-        self._check_live(seq_id)
-        self._release(self._tables[seq_id])
-        del self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id], self._cached[seq_id]
-        del self._extra[seq_id]
+        self._release(self._live(seq_id).table)
+        del self._sequences[seq_id]
 
     def slot(self, seq_id: Hashable, pos: int) -> int:
         """Where the K/V of token `pos` is: block * block_size + offset. O(1).
 
         Raises UnknownSequence, PositionOutOfRange.
         """
-        self._check_live(seq_id)
-        if not 0 <= pos < len(self._tokens[seq_id]):
-            raise PositionOutOfRange(f"position {pos} is not in 0 .. {len(self._tokens[seq_id]) - 1}")
-        return self._tables[seq_id][pos // self.block_size] * self.block_size + pos % self.block_size
+        seq = self._live(seq_id)
+        if not 0 <= pos < len(seq.tokens):
+            raise PositionOutOfRange(f"position {pos} is not in 0 .. {len(seq.tokens) - 1}")
+        return seq.table[pos // self.block_size] * self.block_size + pos % self.block_size
 
     def can_allocate(self, num_tokens: Unchecked) -> bool:
         """A coarse check that ignores hits: True means that `allocate` succeeds, False that it may fail."""
@@ -187,32 +189,56 @@ class BlockManager:
 
     def num_cached_tokens(self, seq_id: Hashable) -> int:
         """How many tokens of the prompt were hits when it was allocated: a multiple of block_size."""
-        self._check_live(seq_id)
-        return self._cached[seq_id]
+        return self._live(seq_id).cached
 
     def block_table(self, seq_id: Hashable) -> list[int]:
         """The sequence's blocks in order, a copy."""
-        self._check_live(seq_id)
-        return list(self._tables[seq_id])
+        return list(self._live(seq_id).table)
 
     def observe(self) -> Observation:
         """A copy of the whole state, for audits and debugging. O(size of the pool)."""
+        sequences = self._sequences
         return Observation(
             free=tuple(self._free),
             evictable=tuple(self._evictable),
             ref=tuple(self._ref),
             block_hash=tuple(self._block_hash),
             hash_to_block=dict(self._hash_to_block),
-            tables={seq_id: tuple(table) for seq_id, table in self._tables.items()},
-            tokens={seq_id: tuple(tokens) for seq_id, tokens in self._tokens.items()},
-            hashes={seq_id: tuple(hashes) for seq_id, hashes in self._hashes.items()},
-            cached=dict(self._cached),
-            extra=dict(self._extra),
+            tables={seq_id: tuple(seq.table) for seq_id, seq in sequences.items()},
+            tokens={seq_id: tuple(seq.tokens) for seq_id, seq in sequences.items()},
+            hashes={seq_id: tuple(seq.hashes) for seq_id, seq in sequences.items()},
+            cached={seq_id: seq.cached for seq_id, seq in sequences.items()},
+            extra={seq_id: seq.extra for seq_id, seq in sequences.items()},
         )
 
-    def _check_live(self, seq_id: Hashable) -> None:
-        if seq_id not in self._tables:
+    def _live(self, seq_id: Hashable) -> Sequence:
+        seq = self._sequences.get(seq_id)
+        if seq is None:
             raise UnknownSequence(f"no live sequence {seq_id!r}")
+        return seq
+
+    def _append_at_edge(self, seq: Sequence, token_id: int) -> int:
+        """Append the first token of a block, the last one, or, in a block of one, both."""
+        size, is_full = self.block_size, seq.next_slot == seq.end
+        fills_block = self.enable_prefix_cache and (size == 1 or not is_full)
+        key: Key = None
+        if fills_block:
+            block = seq.tokens[len(seq.tokens) - size + 1 :]
+            block.append(token_id)
+            parts = parts_of_block(seq.extra, len(seq.hashes), size) if seq.extra else ()
+            key = self._hasher(seq.hashes[-1] if seq.hashes else None, block.tobytes(), parts)
+        if is_full:
+            taken = self._take()  # the one thing that can refuse: nothing is written before it
+            seq.table.append(taken)
+            seq.next_slot = taken * size
+            seq.end = seq.next_slot + size
+        slot = seq.next_slot
+        seq.tokens.append(token_id)
+        seq.next_slot = slot + 1
+        if fills_block:
+            seq.hashes.append(key)
+            self._register(seq.table[-1], key)
+        return slot
 
     def _hash_chain(self, tokens: array[int], extra: Extra = ()) -> list[Key]:
         """The keys of a prompt's full blocks: none for a partial last one, none with the cache off."""
