@@ -219,20 +219,19 @@ class BlockManager:
 
     def _append_at_edge(self, seq: Sequence, token_id: int) -> int:
         """Append the first token of a block, the last one, or, in a block of one, both."""
-        size, is_full = self.block_size, seq.next_slot == seq.end
-        fills_block = self.enable_prefix_cache and (size == 1 or not is_full)
+        size = self.block_size
+        offset = len(seq.tokens) % size
+        fills_block = offset + 1 == size and self.enable_prefix_cache
         key: Key = None
         if fills_block:
-            block = seq.tokens[len(seq.tokens) - size + 1 :]
+            block = seq.tokens[len(seq.tokens) - offset :]
             block.append(token_id)
-            parts = parts_of_block(seq.extra, len(seq.hashes), size) if seq.extra else ()
+            parts = parts_of_block(seq.extra, len(seq.hashes), size)
             key = self._hasher(seq.hashes[-1] if seq.hashes else None, block.tobytes(), parts)
-        if is_full:
-            taken = self._take()  # the one thing that can refuse: nothing is written before it
-            seq.table.append(taken)
-            seq.next_slot = taken * size
-            seq.end = seq.next_slot + size
-        slot = seq.next_slot
+        if offset == 0:
+            seq.table.append(self._take())  # the one thing that can refuse: nothing is written before it
+            seq.end = seq.table[-1] * size + size
+        slot = seq.end - size + offset
         seq.tokens.append(token_id)
         seq.next_slot = slot + 1
         if fills_block:

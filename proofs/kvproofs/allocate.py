@@ -47,7 +47,10 @@ from kvspec import postconditions as post
 _USING = {
     "I3": ("table:",),
     "I4": ("I1", "I2", "I4", "N2", "cached", "ghost", "no ", "place", "table:", "BlockManager.allocate#1", TAKE),
-    "I6": ("I1", "I2", "I4", "I6", "N2", "O5", "cached", "ghost", "no ", "place", "table:"),
+    "I6": (
+        "I1", "I2", "I4", "I6", "N1", "N2", "O5", "ghost", "no ", "place", "table: a last", "table: all",
+        "table: each of", "table: no table", "table: nothing", "table: other", "table: then", "table: without",
+    ),
     "I7": (
         "I6", "I7", "N1", "N2", "N3", "N4", "O5", "BlockManager._hash_chain", "BlockManager.allocate", HITS,
         "ghost", "identity", "no ", "place", "table:",

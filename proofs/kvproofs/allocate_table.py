@@ -61,6 +61,10 @@ def prove_table(run: Run, after: State) -> None:
             between(j, full, count, z3.Not(after.hash_has[table[j]]), table[j]),
             z3.Implies(z3.Not(before.cache_on), between(j, 0, count, z3.Not(after.hash_has[table[j]]), table[j])),
         ),
+        "each of the new ones has one holder": between(j, RUN, count, after.ref[table[j]] == 1, table[j]),
+        "without a key the others have the holders they had": each(
+            z3.Implies(z3.Not(z3.Or(taken, before.hash_has[b])), after.ref[b] == before.ref[b])
+        ),
         "other blocks keep theirs": each(
             z3.Implies(
                 z3.Not(after.contains(SEQ_ID, b)),
@@ -213,6 +217,8 @@ USING = {
     "each key is as deep as its place": ("identity: the depth",),
     "its full blocks carry the keys of the prompt": ("table: the hits carry", "table: new full"),
     "a last one that is not full carries none": ("I1", "I2", "place", "table:", TAKE, REGISTER),
+    "each of the new ones has one holder": ("I1", "I2", "N2", f"{TAKE}: counts", f"{TAKE}: the table", "table: then"),
+    "without a key the others have the holders they had": (f"{TAKE}: counts",),
     "other blocks keep theirs": ("table:", TAKE, REGISTER),
     "what is mapped was mapped, or is a key of the prompt": (
         "I1", "I2", "I3", "N2", "N4", "identity: the depth", "BlockManager._",

@@ -43,6 +43,7 @@ def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
         pos = before.tokens_len[SEQ_ID]
         row, old = after.tokens[SEQ_ID], before.tokens[SEQ_ID]
         i = z3.Int("i")
+        run.executor.require(after.tables_len[SEQ_ID] - 1 == div(pos), "the token is in the last block")
         run.executor.require(
             z3.ForAll([i], z3.Implies(z3.And(0 <= i, i < pos), row[i] == old[i])), "the tokens before stay"
         )

@@ -9,7 +9,7 @@ import z3
 
 from kvproofs import theory
 from kvproofs.constructors import empty_dict, repeated
-from kvproofs.containers import List
+from kvproofs.containers import List, Record
 from kvproofs.errors import Unsupported
 from kvproofs.loops import Range, Reversed, Strides, enter_loop
 from kvproofs.terms import INT, KEY, Bool, Int, KeyTerm, OptionalKey, SeqTerm, Symbol, number
@@ -115,6 +115,13 @@ def _no_key() -> OptionalKey:
     return OptionalKey(theory.NO_KEY)
 
 
+def _set(owner: Any, name: str, value: Any) -> None:
+    """owner.name = value, where the owner is not self."""
+    if not isinstance(owner, Record):
+        raise Unsupported("an attribute of something else than self or a record is assigned")
+    owner.set(name, value)
+
+
 def _unsupported(what: str) -> None:
     raise Unsupported(what)
 
@@ -133,6 +140,7 @@ NAMES: dict[str, Any] = {
     "_no_key_": _no_key,
     "_has_type_": _has_type,
     "_dict_": empty_dict,
+    "_set_": _set,
     "_repeated_": repeated,
     "_join_": lambda *_: _unsupported("join"),
     "_enter_loop_": enter_loop,

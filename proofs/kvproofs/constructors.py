@@ -7,7 +7,7 @@ from typing import Any
 
 import z3
 
-from kvproofs.containers import Array, Counters, Deque, Dict, List, Optionals, OrderedKeys, Rows
+from kvproofs.containers import Array, Counters, Deque, Dict, List, Optionals, OrderedKeys, Records, Rows
 from kvproofs.errors import Unsupported
 from kvproofs.executor import executing
 from kvproofs.loops import Range
@@ -16,22 +16,24 @@ from kvproofs.terms import BOOL, EXTRA, INT, KEY, SEQ, Symbol, number
 _EMPTY = z3.BoolVal(False)
 
 
-def empty_dict(annotation: str) -> Dict | Rows:
+LISTS: dict[str, tuple[Any, type[List]]] = {"table": (INT, List), "tokens": (INT, Array), "hashes": (KEY, List)}
+VALUES = {"cached": INT, "extra": EXTRA, "next_slot": INT, "end": INT}
+"""The fields of a `Sequence`: those that are lists, with their items, and the others, with their sorts."""
+
+
+def empty_dict(annotation: str) -> Dict | Records:
     """An empty dict. Its annotation says only which sorts the terms have that it may hold later."""
-    values = {"dict[Key, int]": (KEY, INT), "dict[Hashable, int]": (SEQ, INT), "dict[Hashable, Extra]": (SEQ, EXTRA)}
-    rows = {
-        "dict[Hashable, list[int]]": (INT, List),
-        "dict[Hashable, list[Key]]": (KEY, List),
-        "dict[Hashable, array[int]]": (INT, Array),
-    }
     new = executing().fresh
-    if annotation in values:
-        key, value = values[annotation]
-        return Dict(z3.K(key, _EMPTY), new(z3.ArraySort(key, value), "values"))
-    if annotation in rows:
-        item, kind = rows[annotation]
-        lists = new(z3.ArraySort(SEQ, z3.ArraySort(INT, item)), "rows")
-        return Rows(z3.K(SEQ, _EMPTY), lists, new(z3.ArraySort(SEQ, INT), "lengths"), kind)
+    if annotation == "dict[Key, int]":
+        return Dict(z3.K(KEY, _EMPTY), new(z3.ArraySort(KEY, INT), "values"))
+    if annotation == "dict[Hashable, Sequence]":
+        none, lengths = z3.K(SEQ, _EMPTY), z3.ArraySort(SEQ, INT)
+        lists = {
+            name: Rows(none, new(z3.ArraySort(SEQ, z3.ArraySort(INT, item)), "rows"), new(lengths, "lengths"), kind)
+            for name, (item, kind) in LISTS.items()
+        }
+        values = {name: Dict(none, new(z3.ArraySort(SEQ, sort), "values")) for name, sort in VALUES.items()}
+        return Records(lists | values)
     raise Unsupported(f"an empty dict of unknown kind: {annotation}")
 
 

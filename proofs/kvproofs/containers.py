@@ -305,6 +305,68 @@ class Rows(Modelled):
         self.has = z3.Store(self.has, lift(key), False)
 
 
+class Records(Modelled):
+    """A dict whose values are records of one class: a column for each of its fields, all of them with the same keys.
+
+    No two of its keys have the same record.
+    """
+
+    def __init__(self, columns: dict[str, Rows | Dict]) -> None:
+        super().__init__()
+        self.columns = columns
+        self.generation = 0
+
+    def __contains__(self, key: Any) -> bool:
+        return all(key in column for column in self.columns.values())
+
+    def get(self, key: Any) -> Record | None:
+        return Record(self, lift(key)) if key in self else None
+
+    def __getitem__(self, key: Any) -> Record:
+        if key not in self:
+            raise KeyError("no such key")
+        return Record(self, lift(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """A record that the program has made: its class says what fields it has."""
+        if set(getattr(type(value), "__slots__", ())) != set(self.columns):
+            raise Unsupported(f"{type(value).__name__} has other fields than these records")
+        self.generation += 1
+        for name, column in self.columns.items():
+            column[key] = getattr(value, name)
+
+    def __delitem__(self, key: Any) -> None:
+        self.generation += 1
+        for column in self.columns.values():
+            del column[key]
+
+
+class Record(Symbol):
+    """What a dict of records holds under a key: it is read and changed there."""
+
+    def __init__(self, records: Records, key: Any) -> None:
+        vars(self).update(_records=records, _key=key, _generation=records.generation)
+
+    def _column(self, name: str) -> Rows | Dict:
+        records = self._records
+        if self._generation != records.generation:
+            raise Unsupported("a record is used after the dict that held it was changed")
+        if name not in records.columns:
+            raise Unsupported(f"a record has no {name}")
+        column: Rows | Dict = records.columns[name]
+        return column
+
+    def __getattr__(self, name: str) -> Any:
+        return self._column(name)[wrap(self._key)]
+
+    def set(self, name: str, value: Any) -> None:
+        """record.name = value"""
+        column = self._column(name)
+        if not isinstance(column, Dict):
+            raise Unsupported(f"{name}, a list, is replaced")
+        column[wrap(self._key)] = value
+
+
 class Ordered(Modelled):
     """Distinct integers in an order: a deque without repetitions, or the keys of an ordered dict.
 
@@ -427,4 +489,17 @@ class OrderedKeys(Ordered):
             self._insert_first(number(key))
 
 
-__all__ = ["BOOL", "Counters", "Deque", "Dict", "List", "Modelled", "Optionals", "Ordered", "OrderedKeys", "Rows"]
+__all__ = [
+    "BOOL",
+    "Counters",
+    "Deque",
+    "Dict",
+    "List",
+    "Modelled",
+    "Optionals",
+    "Ordered",
+    "OrderedKeys",
+    "Record",
+    "Records",
+    "Rows",
+]

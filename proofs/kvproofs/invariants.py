@@ -1,6 +1,6 @@
 """What holds between operations: I1 - I8, O5, O9 and K1 of kvspec, word for word, and what makes them inductive.
 
-The rest, named N1 - N5, is not said in kvspec because there it is so by construction (one record of four fields,
+The rest, named N1 - N6, is not said in kvspec because there it is so by construction (one record of four fields,
 identities in place of keys) or because no report needs it.
 """
 
@@ -13,21 +13,25 @@ import z3
 from kvproofs import theory
 from kvproofs.backend import StateView, Symbolic
 from kvproofs.state import State
-from kvproofs.terms import SEQ, SIZE, div, lift
+from kvproofs.terms import SEQ, SIZE, div, lift, mod, times
 from kvspec.obligations import OBLIGATIONS
 
 
 def n1_records_go_together(s: State) -> Any:
-    """The five dicts have the same keys: the live sequences. Each has at least one token."""
+    """The fields of the records have the same keys: the live sequences. Each has at least one token."""
     q = z3.Const("q", SEQ)
     live = s.tables_has[q]
     return z3.ForAll(
         [q],
         z3.And(
             s.tokens_has[q] == live, s.hashes_has[q] == live, s.cached_has[q] == live, s.extra_has[q] == live,
+            s.next_slot_has[q] == live, s.end_has[q] == live,
             z3.Implies(live, s.tokens_len[q] >= 1),
         ),
-        patterns=[s.tables_has[q], s.tokens_has[q], s.hashes_has[q], s.cached_has[q], s.extra_has[q]],
+        patterns=[
+            s.tables_has[q], s.tokens_has[q], s.hashes_has[q], s.cached_has[q], s.extra_has[q],
+            s.next_slot_has[q], s.end_has[q],
+        ],
     )  # fmt: skip
 
 
@@ -93,17 +97,35 @@ def n5_keyed_blocks_hold_their_content(s: State) -> Any:
     )
 
 
+def n6_next_slot_follows(s: State) -> Any:
+    """`end` is where the slots of the last block end, `next_slot` the one after that of the last token."""
+    q = z3.Const("q", SEQ)
+    last = s.tables[q][s.tables_len[q] - 1]
+    return z3.ForAll(
+        [q],
+        z3.Implies(
+            s.live(q),
+            z3.And(
+                s.end[q] == times(last) + SIZE,
+                s.next_slot[q] == times(last) + mod(s.tokens_len[q] - 1) + 1,
+            ),
+        ),
+        patterns=[s.next_slot[q], s.end[q]],
+    )
+
+
 STRUCTURAL = {
     "N1": n1_records_go_together,
     "N2": n2_lists_hold_blocks,
     "N3": n3_chain_is_the_prefix,
     "N4": n4_no_key_is_no_key,
     "N5": n5_keyed_blocks_hold_their_content,
+    "N6": n6_next_slot_follows,
 }
 
 
 def invariants(view: StateView, *, goals: bool = False) -> dict[str, Any]:
-    """Every clause over one state by its name: kvspec's by obligation, then N1 - N5."""
+    """Every clause over one state by its name: kvspec's by obligation, then N1 - N6."""
     q = Symbolic(view.state.num_blocks, marks=goals)
     found = {f"{o.id} {clause.__name__}": lift(clause(q, view)) for o in OBLIGATIONS.values() for clause in o.state}
     return found | {f"{name} {rule.__name__}": rule(view.state) for name, rule in STRUCTURAL.items()}

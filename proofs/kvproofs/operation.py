@@ -118,6 +118,7 @@ def refused(run: Run, operation: str, step: Any) -> None:
     for name in ("O1", "O2"):
         for clause in OBLIGATIONS[name].steps[operation]:
             run.prove(name, f"{clause.__name__} (refused)", clause(run.logic, step))
+    _derived_stays(run, "O1", step.after.state)
 
 
 def completed(run: Run, operation: str, step: Any, using: Mapping[str, tuple[str, ...]] = MappingProxyType({})) -> None:
@@ -134,8 +135,16 @@ def completed(run: Run, operation: str, step: Any, using: Mapping[str, tuple[str
 
 
 def unchanged(run: Run, theorem: str) -> None:
-    after = StateView(capture(run.manager))
-    run.prove(theorem, "nothing changed", post.nothing_changed(run.logic, run.before, after))
+    after = capture(run.manager)
+    run.prove(theorem, "nothing changed", post.nothing_changed(run.logic, run.before, StateView(after)))
+    _derived_stays(run, theorem, after)
+
+
+def _derived_stays(run: Run, theorem: str, after: State) -> None:
+    """What the records derive is not seen by the clauses of kvspec."""
+    before = run.before.state
+    run.prove(theorem, "nor did what is derived", after.next_slot == before.next_slot)
+    run.prove(theorem, "nor did what is derived", after.end == before.end)
 
 
 def prove_operation(

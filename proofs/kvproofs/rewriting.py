@@ -57,6 +57,10 @@ def _method(target: str, name: str, *arguments: ast.expr) -> ast.expr:
     return ast.Call(ast.Attribute(ast.Name(target, ast.Load()), name, ast.Load()), list(arguments), [])
 
 
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
 _LOCALS = ast.Call(ast.Name("locals", ast.Load()), [], [])
 
 
@@ -137,6 +141,9 @@ class _Rewriter(ast.NodeTransformer):
     # --- displays and comprehensions -----------------------------------------------------------------------
 
     def visit_Assign(self, node: ast.Assign) -> Any:
+        match node.targets:
+            case [ast.Attribute(owner, name)] if not _is_self(owner):
+                return ast.Expr(_call("_set_", self.visit(owner), ast.Constant(name), self.visit(node.value)))
         if isinstance(node.value, ast.ListComp):
             return self._comprehension(node.value, node)
         return self.generic_visit(node)
@@ -223,9 +230,9 @@ class _Rewriter(ast.NodeTransformer):
     visit_While = visit_Global = visit_Nonlocal = visit_Match = visit_AsyncFor = visit_With = _no_statement
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        """State lives in the manager: no other object's attribute is assigned."""
-        if isinstance(node.ctx, ast.Store) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
-            raise Unsupported("an attribute of something else than self is assigned")
+        """State lives in the manager and its records, and of a record one field is assigned at a time."""
+        if isinstance(node.ctx, ast.Store) and not _is_self(node.value):
+            raise Unsupported("an attribute of something else than self is assigned, with others or in place")
         return self.generic_visit(node)
 
     def _unsupported(self, what: str) -> ast.stmt:

@@ -8,12 +8,12 @@ from typing import Any
 import z3
 
 from kvproofs import theory
-from kvproofs.containers import Array, Counters, Deque, Dict, List, Optionals, OrderedKeys, Packed, Rows
+from kvproofs.constructors import LISTS, VALUES
+from kvproofs.containers import Counters, Deque, Dict, Optionals, OrderedKeys, Packed, Records, Rows
 from kvproofs.errors import Unsupported
 from kvproofs.executor import Executor, executing
 from kvproofs.terms import (
     BOOL,
-    EXTRA,
     INT,
     KEY,
     SEQ,
@@ -68,6 +68,10 @@ class State:
     cached: Any
     extra_has: Any
     extra: Any
+    next_slot_has: Any
+    next_slot: Any
+    end_has: Any
+    end: Any
     held: Any
     place: Any
     memory: Any
@@ -137,13 +141,19 @@ def _ordered(kind: Any, name: str) -> Any:
     return made
 
 
-def _rows(name: str, item: Any, kind: type[List] = List) -> Rows:
-    return Rows(
-        z3.Array(f"{name}_has", SEQ, BOOL),
-        z3.Array(name, SEQ, z3.ArraySort(INT, item)),
-        z3.Array(f"{name}_len", SEQ, INT),
-        kind,
-    )
+def _sequences() -> Records:
+    named = {name: "tables" if name == "table" else name for name in LISTS}
+    has = {name: z3.Array(f"{named.get(name, name)}_has", SEQ, BOOL) for name in (*LISTS, *VALUES)}
+    lists = {
+        name: Rows(
+            has[name],
+            z3.Array(named[name], SEQ, z3.ArraySort(INT, item)),
+            z3.Array(f"{named[name]}_len", SEQ, INT),
+            kind,
+        )
+        for name, (item, kind) in LISTS.items()
+    }
+    return Records(lists | {name: Dict(has[name], z3.Array(name, SEQ, sort)) for name, sort in VALUES.items()})
 
 
 def symbolic_manager(cls: Any) -> Any:
@@ -160,14 +170,22 @@ def symbolic_manager(cls: Any) -> Any:
         _ref=Counters(z3.Array("ref", INT, INT), size, z3.Int("ref_positive")),
         _block_hash=Optionals(z3.Array("hash_has", INT, BOOL), z3.Array("hash_key", INT, KEY), size),
         _hash_to_block=Dict(z3.Array("map_has", KEY, BOOL), z3.Array("map_block", KEY, INT)),
-        _tables=_rows("tables", INT),
-        _tokens=_rows("tokens", INT, Array),
-        _hashes=_rows("hashes", KEY),
-        _cached=Dict(z3.Array("cached_has", SEQ, BOOL), z3.Array("cached", SEQ, INT)),
-        _extra=Dict(z3.Array("extra_has", SEQ, BOOL), z3.Array("extra", SEQ, EXTRA)),
+        _sequences=_sequences(),
     )
     executing().objects.append(manager)
     return manager
+
+
+def _columns(columns: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field, column in columns.items():
+        name = "tables" if field == "table" else field
+        found[f"{name}_has"] = column.has
+        if isinstance(column, Rows):
+            found |= {name: column.arrays, f"{name}_len": column.lengths}
+        else:
+            found[name] = column.values
+    return found
 
 
 def capture(m: Any) -> State:
@@ -188,19 +206,7 @@ def capture(m: Any) -> State:
         hash_key=m._block_hash.values,
         map_has=m._hash_to_block.has,
         map_block=m._hash_to_block.values,
-        tables_has=m._tables.has,
-        tables=m._tables.arrays,
-        tables_len=m._tables.lengths,
-        tokens_has=m._tokens.has,
-        tokens=m._tokens.arrays,
-        tokens_len=m._tokens.lengths,
-        hashes_has=m._hashes.has,
-        hashes=m._hashes.arrays,
-        hashes_len=m._hashes.lengths,
-        cached_has=m._cached.has,
-        cached=m._cached.values,
-        extra_has=m._extra.has,
-        extra=m._extra.values,
+        **_columns(m._sequences.columns),
         held=z3.Function("held", INT, INT),
         place=z3.Function("place", SEQ, INT, INT),
         memory=z3.Function("memory", INT, INT, theory.CONTENT),

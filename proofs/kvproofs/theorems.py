@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kvproofs.executor import Goal
 
-_INVARIANTS = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "O5", "O9", "K1", "N1", "N2", "N3", "N4", "N5")
+_INVARIANTS = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "O5", "O9", "K1", "N1", "N2", "N3", "N4", "N5", "N6")
 
 EXECUTION = "execution"
 REFUTED = "refuted"  # the theorem is that something wrong is wrong

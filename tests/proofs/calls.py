@@ -15,7 +15,7 @@ from kvaudit.rulings import own_step
 from kvblocks import BlockManager, InvalidArgument
 from kvblocks.arithmetic import TOKEN
 from kvblocks.extra import Extra, check_extra
-from kvblocks.manager import Observation
+from kvblocks.manager import Observation, Sequence
 from kvproofs.state import StrategyError
 from kvspec.extra import Extra as TypedExtra
 from kvspec.extra import Image, extra_of
@@ -251,14 +251,24 @@ def manager_at(place: Place, call: Call) -> BlockManager:
     ledger, seen = place.ledger, shown(place.ledger)
     made = BlockManager(ledger.num_blocks, ledger.block_size, ledger.enable_prefix_cache, hasher=call.hasher())
     state = {
-        **seen._asdict(),
         "free": deque(seen.free),
         "evictable": OrderedDict.fromkeys(seen.evictable),
         "ref": list(seen.ref),
         "block_hash": list(seen.block_hash),
-        **{name: {q: list(row) for q, row in getattr(seen, name).items()} for name in ("tables", "hashes")},
-        "tokens": {q: array(TOKEN, row) for q, row in seen.tokens.items()},
+        "hash_to_block": dict(seen.hash_to_block),
     }
-    for name, attribute in BlockManager.STATE.items():
-        setattr(made, attribute, state[name])
+    for name, where in BlockManager.STATE.items():
+        if "." not in where:
+            setattr(made, where, state[name])
+    made._sequences = {
+        q: Sequence(
+            list(seen.tables[q]),
+            array(TOKEN, seen.tokens[q]),
+            list(seen.hashes[q]),
+            seen.cached[q],
+            seen.extra[q],
+            ledger.block_size,
+        )
+        for q in seen.tables
+    }
     return made

@@ -34,7 +34,7 @@ def model_of(place: Place, call: Call, seen: Observation) -> Model:
     model = Model(
         {"block_size": size, "no_key": (), "seq_id": call.seq, "nothing_beside": (), "no_parts": ()}
         | {"empty_Int": Array(-1), "empty_Key": Array(())}
-        | state_constants(seen, ledger.num_blocks, ledger.enable_prefix_cache)
+        | state_constants(seen, ledger.num_blocks, size, ledger.enable_prefix_cache)
         | _arguments(call, plain)
         | {"extra_given": beside or (), "is_extra": beside is not None},
         structure(size) | ghosts(seen, place.memory),

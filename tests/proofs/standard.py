@@ -59,8 +59,9 @@ def _pool(name: str, blocks: tuple[int, ...]) -> dict[str, Any]:
     }
 
 
-def state_constants(seen: Observation, num_blocks: int, cache_on: bool) -> dict[str, Any]:
+def state_constants(seen: Observation, num_blocks: int, size: int, cache_on: bool) -> dict[str, Any]:
     """The constants of `state.symbolic_manager`, for a state that was observed."""
+    ends = {q: table[-1] * size + size for q, table in seen.tables.items()}
     return {
         "num_blocks": num_blocks,
         "cache_on": cache_on,
@@ -79,6 +80,10 @@ def state_constants(seen: Observation, num_blocks: int, cache_on: bool) -> dict[
         "cached": Array(0, seen.cached),
         "extra_has": Array(False, dict.fromkeys(seen.extra, True)),
         "extra": Array((), seen.extra),
+        "next_slot_has": Array(False, dict.fromkeys(seen.tables, True)),
+        "next_slot": Array(-1, {q: end - size + (len(seen.tokens[q]) - 1) % size + 1 for q, end in ends.items()}),
+        "end_has": Array(False, dict.fromkeys(seen.tables, True)),
+        "end": Array(-1, ends),
     }
 
 

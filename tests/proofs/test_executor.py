@@ -22,6 +22,8 @@ def open_goals(operation: str, *edits: tuple[str, str]) -> Iterator[Goal]:
 
 RELEASES = "        for block in reversed(blocks):\n"
 LISTS = "                    self._free.append(block)\n"
+SEQ = "        seq = self._sequences[seq_id]\n"
+STORES = "            self._sequences[seq_id] = Sequence([block], seq.tokens[:], [], 0, (), self.block_size)\n"
 
 
 def test_the_shipped_text_is_proved() -> None:
@@ -67,9 +69,9 @@ def test_a_loop_that_changes_what_it_goes_over_is_not_supported() -> None:
 def test_a_row_taken_before_a_loop_that_stores_another_is_stale() -> None:
     """In Python the name keeps the old list; a model that reads the dict again would see the new one."""
     edits = (
-        ("self._release(self._tables[seq_id])", "self._release(self._tables[seq_id], seq_id)"),
+        ("self._release(self._live(seq_id).table)", "self._release(self._live(seq_id).table, seq_id)"),
         ("def _release(self, blocks: list[int])", "def _release(self, blocks: list[int], seq_id: Hashable)"),
-        (RELEASES, "        hashes = self._hashes[seq_id]\n" + RELEASES + "            self._hashes[seq_id] = []\n"),
+        (RELEASES, SEQ + "        hashes = seq.hashes\n" + RELEASES + STORES),
         (LISTS, LISTS + "        hashes.append(self._block_hash[0])\n"),
     )
     assert any("used after the dict" in goal.reason for goal in open_goals("free", *edits))

@@ -11,7 +11,7 @@ from kvproofs import extras, sources
 from kvproofs.lemmas import lemma
 from kvproofs.operations import OPERATIONS
 
-APPEND = "parts_of_block(self._extra[seq_id], len(hashes), size)"
+APPEND = "parts_of_block(seq.extra, len(seq.hashes), size)"
 CHAIN = "parts_of_block(extra, len(hashes), self.block_size) if extra else ()"
 CHECK = "check_extra(salt, lora, images, len(tokens))"
 
@@ -26,8 +26,8 @@ def last(operation: str, *edits: tuple[str, str]) -> Any:
     "edit",
     [
         (APPEND, "()"),
-        (APPEND, "parts_of_block(self._extra[seq_id], 0, size)"),
-        (APPEND, "parts_of_block(self._extra[seq_id], len(hashes) + 1, size)"),
+        (APPEND, "parts_of_block(seq.extra, 0, size)"),
+        (APPEND, "parts_of_block(seq.extra, len(seq.hashes) + 1, size)"),
     ],
     ids=["forgets it", "says of each block what the first adds", "is a block too far"],
 )
@@ -47,10 +47,6 @@ def test_an_append_that_keys_otherwise_does_not_prove(edit: tuple[str, str]) -> 
 )
 def test_an_allocate_that_keys_otherwise_does_not_prove(edit: tuple[str, str]) -> None:
     assert not last("allocate", edit).proved
-
-
-def test_a_free_that_leaves_the_extra_does_not_prove() -> None:
-    assert not last("free", ("        del self._extra[seq_id]\n", "")).proved
 
 
 def open_questions() -> set[str]:

@@ -39,7 +39,7 @@ def test_a_new_manager_is_proved() -> None:
         ("[0] * num_blocks", "[1] * num_blocks", "I4"),
         ("[None] * num_blocks", "[None] * (num_blocks - 1)", "state"),
         ("self._hasher =", "self._last = self._hasher =", "state"),
-        ("self._hashes: dict[Hashable, list[Key]] = {}", "self._hashes = self._tables", "state"),
+        ("self._sequences: dict[Hashable, Sequence] = {}", "self._sequences: dict[Key, int] = {}", "state"),
     ],
 )
 def test_a_wrong_constructor_is_not_proved(old: str, new: str, theorem: str) -> None:

@@ -85,7 +85,10 @@ def outcome(manager: Any, call: Call) -> Any:
         raise
     except Exception as error:
         end = type(error).__name__, str(error)
-    state = {name: value for name, value in vars(manager).items() if name != "_hasher"}
+    state = {name: value for name, value in vars(manager).items() if name not in ("_hasher", "_sequences")}
+    state["records"] = {
+        q: {name: getattr(seq, name) for name in type(seq).__slots__} for q, seq in manager._sequences.items()
+    }
     return end, {name: list(value.items()) if isinstance(value, dict) else value for name, value in state.items()}
 
 

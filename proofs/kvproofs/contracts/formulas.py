@@ -6,6 +6,8 @@ The functions come in pairs, one that calls kvblocks and one that calls kvspec: 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kvblocks import BlockManager, arithmetic
 from kvspec import operations
 from kvspec.ledger import Ledger, Sequence, empty_ledger
@@ -109,8 +111,7 @@ def kvblocks_slot(first: int, second: int, block_size: int, pos: int) -> int:
     raises: NoMeaning
     """
     meaning(first >= 0, second >= 0, block_size >= 1, 0 <= pos < 2 * block_size)
-    records = {"_tables": {"a": [first, second]}, "_tokens": {"a": range(2 * block_size)}}
-    return _manager(block_size, **records).slot("a", pos)
+    return _manager(block_size, _sequences={"a": _Sequence([first, second], range(2 * block_size))}).slot("a", pos)
 
 
 def kvspec_slot(first: int, second: int, block_size: int, pos: int) -> int:
@@ -125,6 +126,11 @@ def kvspec_slot(first: int, second: int, block_size: int, pos: int) -> int:
 
 
 # --- states of which only what is read is filled in -----------------------------------------------------------
+
+
+class _Sequence(NamedTuple):
+    table: list[int]
+    tokens: range
 
 
 def _manager(block_size: int, **attributes: object) -> BlockManager:

@@ -88,16 +88,15 @@ BUGS = (
         _MANAGER,
         "counts hits before it refuses",
         "        needed = blocks_for(",
-        "        self._cached[seq_id] = 0\n        needed = blocks_for(",
+        "        self._sequences[seq_id] = Sequence([0], tokens, [], 0, (), self.block_size)\n"
+        "        needed = blocks_for(",
         ("allocate_refused", "allocate_with_hits_refused"),
     ),
     Bug(
         _MANAGER,
         "appends the token before it refuses",
-        "        if offset == 0:\n"
-        "            table.append(self._take())  # the one thing that can refuse: nothing is written before it\n"
-        "        tokens.append(token_id)\n",
-        "        tokens.append(token_id)\n        if offset == 0:\n            table.append(self._take())\n",
+        "        if offset == 0:\n            seq.table.append(self._take())",
+        "        if offset == 0:\n            seq.tokens.append(token_id)\n            seq.table.append(self._take())",
         ("append_refused", "append_after_append"),
     ),
     Bug(_MANAGER, "appends anything", "            check_token(token_id)\n", "            pass\n", ("append_misused",)),
