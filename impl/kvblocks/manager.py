@@ -30,7 +30,7 @@ from kvblocks.arithmetic import (
     check_tokens,
     match_limit,
 )
-from kvblocks.errors import OutOfBlocks, PositionOutOfRange, SequenceExists, UnknownSequence
+from kvblocks.errors import InvalidArgument, OutOfBlocks, PositionOutOfRange, SequenceExists, UnknownSequence
 from kvblocks.extra import Extra, check_extra, parts_of_block
 from kvblocks.hashing import HashStrategy, Key, strategy
 
@@ -159,6 +159,37 @@ class BlockManager:
         seq.next_slot = slot + 1
         return slot
 
+    def append_slots(self, seq_ids: Iterable[Hashable], token_ids: Iterable[int]) -> list[int]:
+        """`append_slot` for several sequences, one token each, in turn: their slots. It is refused as a whole.
+
+        O(number of tokens), and what the appends cost. Only a hash strategy that raises can stop it halfway.
+        Raises OutOfBlocks, UnknownSequence, InvalidArgument (bad token id, a sequence twice, ids or tokens left over).
+        """
+        ids, tokens = list(seq_ids), list(token_ids)  # first: iterating may run code of the caller's
+        if len(ids) != len(tokens) or len(set(ids)) != len(ids):
+            raise InvalidArgument(f"append_slots takes a token for each of several sequences, not {tokens} for {ids}")
+        needed = 0
+        for i in range(len(ids)):
+            check_token(tokens[i])
+            if len(self._live(ids[i]).tokens) % self.block_size == 0:
+                needed += 1
+        self._check_room("append_slots", needed)
+        return [self.append_slot(ids[i], tokens[i]) for i in range(len(ids))]
+
+    def extend(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+        """`append_slot` for several tokens of one live sequence, in turn: their slots. It is refused as a whole.
+
+        O(number of tokens), and what the appends cost. Only a hash strategy that raises can stop it halfway.
+        Raises OutOfBlocks, UnknownSequence, InvalidArgument (bad token id).
+        """
+        tokens = list(token_ids)
+        seq = self._live(seq_id)
+        for i in range(len(tokens)):
+            check_token(tokens[i])
+        needed = blocks_for(len(seq.tokens) + len(tokens), self.block_size) - len(seq.table)
+        self._check_room("extend", needed)
+        return [self.append_slot(seq_id, tokens[i]) for i in range(len(tokens))]
+
     def free(self, seq_id: Hashable) -> None:
         """End a live sequence, last block first: the least general block is then the first to be evicted.
 
@@ -216,6 +247,10 @@ class BlockManager:
         if seq is None:
             raise UnknownSequence(f"no live sequence {seq_id!r}")
         return seq
+
+    def _check_room(self, operation: str, needed: int) -> None:
+        if needed > self.num_free_blocks:
+            raise OutOfBlocks(f"{operation} needs {needed} new blocks, {self.num_free_blocks} are available")
 
     def _append_at_edge(self, seq: Sequence, token_id: int) -> int:
         """Append the first token of a block, the last one, or, in a block of one, both."""

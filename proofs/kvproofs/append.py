@@ -11,6 +11,7 @@ from kvblocks import errors
 from kvproofs import theory
 from kvproofs.backend import StateView, Step
 from kvproofs.executor import Executor, Goal, executing
+from kvproofs.formulas import one
 from kvproofs.operation import SEQ_ID, Run, answered, completed, ghosts_after, prove_operation, refused
 from kvproofs.state import State, capture
 from kvproofs.terms import INT, SIZE, Argument, SeqTerm, div, lift, mod, times
@@ -34,6 +35,7 @@ def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
         after = capture(run.manager)
         if run.outcome.error is not None:
             refused(run, "append", Step(run.before, StateView(after), SeqTerm(SEQ_ID), prompt, refused=True))
+            run.prove("O2", "refused: it does not fit", z3.Not(fits(before, SEQ_ID)))
             return
         if run.outcome.value is None:
             run.prove("O5", "a slot is answered", z3.BoolVal(False))
@@ -60,8 +62,26 @@ def append(cls: Any, executor_options: dict[str, Any]) -> Iterator[Goal]:
         )
         _append_hints(run.executor, before, ghost)
         completed(run, "append", Step(run.before, StateView(ghost), SeqTerm(SEQ_ID), prompt, slot=run.outcome.value))
+        for label, claim in effects(before, after, SEQ_ID).items():
+            run.prove("O5", label, claim)
 
     return prove_operation(cls, program, at_end, executor_options)
+
+
+def fits(before: State, q: Any) -> Any:
+    """The sequence has room in its last block, or a block can be had. Of these two, appends in a row speak."""
+    return z3.Or(mod(before.tokens_len[q]) != 0, before.num_free_blocks >= 1)
+
+
+def effects(before: State, after: State, q: Any) -> dict[str, Any]:
+    """What one append leaves to the next."""
+    length = before.tokens_len[q]
+    return {
+        "the same sequences are live": after.tables_has == before.tables_has,
+        "one is a token longer": after.tokens_len == z3.Store(before.tokens_len, q, length + 1),
+        "a block less can be had, if the last one was full": after.num_free_blocks
+        == before.num_free_blocks - one(mod(length) == 0),
+    }
 
 
 def _append_hints(run: Executor, before: State, after: State) -> None:

@@ -11,6 +11,7 @@ from kvproofs import theory
 from kvproofs.constructors import empty_dict, repeated
 from kvproofs.containers import List, Record
 from kvproofs.errors import Unsupported
+from kvproofs.executor import executing
 from kvproofs.loops import Range, Reversed, Strides, enter_loop
 from kvproofs.terms import INT, KEY, Bool, Int, KeyTerm, OptionalKey, SeqTerm, Symbol, number
 
@@ -55,6 +56,26 @@ def _copy(value: Any) -> Any:
         array, start, length = value.snapshot()
         return List(array, length, start)
     raise Unsupported(f"a copy of {type(value).__name__}")
+
+
+class _Distinct(Symbol):
+    """The set of the items of a list: how many they are."""
+
+    def size(self) -> Any:
+        return self.term
+
+
+def _set_of(value: Any) -> Any:
+    if not isinstance(value, List):
+        raise Unsupported(f"a set of {type(value).__name__}")
+    array, start, length = value.snapshot()
+    i, j = z3.Ints("i j")
+    here, there = array[start + i], array[start + j]
+    repeats = z3.Exists([i, j], z3.And(0 <= i, i < j, j < length, here == there))
+    run = executing()
+    count = run.fresh(INT, "distinct")
+    run.assume(z3.And(count <= length, (count != length) == repeats))
+    return _Distinct(count)
 
 
 def _map(function: Any, items: Any) -> Any:
@@ -132,6 +153,7 @@ NAMES: dict[str, Any] = {
     "reversed": _reversed,
     "min": _min,
     "list": _copy,
+    "set": _set_of,
     "map": _map,
     "memoryview": _memoryview,
     "isinstance": _isinstance,
@@ -159,7 +181,6 @@ NAMES: dict[str, Any] = {
             "max",
             "any",
             "all",
-            "set",
             "dict",
             "abs",
             "hash",

@@ -314,7 +314,11 @@ class Records(Modelled):
     def __init__(self, columns: dict[str, Rows | Dict]) -> None:
         super().__init__()
         self.columns = columns
-        self.generation = 0
+
+    @property
+    def generation(self) -> int:
+        """It changes with every record that is stored or deleted, or may have been, in a loop."""
+        return sum(column.generation for column in self.columns.values() if isinstance(column, Rows))
 
     def __contains__(self, key: Any) -> bool:
         return all(key in column for column in self.columns.values())
@@ -331,12 +335,10 @@ class Records(Modelled):
         """A record that the program has made: its class says what fields it has."""
         if set(getattr(type(value), "__slots__", ())) != set(self.columns):
             raise Unsupported(f"{type(value).__name__} has other fields than these records")
-        self.generation += 1
         for name, column in self.columns.items():
             column[key] = getattr(value, name)
 
     def __delitem__(self, key: Any) -> None:
-        self.generation += 1
         for column in self.columns.values():
             del column[key]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kvproofs import prompt, reads
+from kvproofs import batches, prompt, reads
 from kvproofs.allocate import allocate
 from kvproofs.append import append
 from kvproofs.executor import Goal
@@ -17,6 +17,8 @@ OPERATIONS: dict[str, Callable[[Any, dict[str, Any]], Iterator[Goal]]] = {
     "check_tokens": prompt.check_tokens,
     "allocate": allocate,
     "append": append,
+    "append_slots": batches.append_slots,
+    "extend": batches.extend,
     "free": free,
     "slot": reads.slot,
     "can_allocate": reads.can_allocate,

@@ -22,6 +22,8 @@ DECLARED: dict[str, frozenset[str]] = {
     "check_tokens": frozenset({"O2", "O5", "O10", EXECUTION}),
     "allocate": frozenset({*_INVARIANTS, "O1", "O2", "O3", "O4", "O6", "O8", "O10", "O11", "K2", EXECUTION}),
     "append": frozenset({*_INVARIANTS, "O1", "O2", "O4", "O6", "O8", "O10", "K2", EXECUTION}),
+    "append_slots": frozenset({"O1", "O2", "O10", EXECUTION}),
+    "extend": frozenset({"O1", "O2", "O10", EXECUTION}),
     "free": frozenset({*_INVARIANTS, "O1", "O2", "O7", "O10", EXECUTION}),
     "slot": frozenset({"O5", "O10", "O11", EXECUTION}),
     "can_allocate": frozenset({"O3", "O10", "O11", EXECUTION}),

@@ -128,6 +128,22 @@ def append_slot(ledger: Ledger, seq_id: SeqId, token_id: int, policy: Policy = S
     return draft.done(result=table[-1] * ledger.block_size + pos % ledger.block_size)
 
 
+def append_slots(
+    ledger: Ledger, seq_ids: Iterable[SeqId], token_ids: Iterable[int], policy: Policy = SEED
+) -> tuple[Ledger, tuple[int, ...]]:
+    """`append_slot` for each pair in turn: the ledger after all of them, and the slots. Raises OutOfBlocks.
+
+    Refused is the whole: a ledger never changes. With one id again and again, it extends that sequence.
+    """
+    slots = []
+    for seq_id, token_id in zip(seq_ids, token_ids, strict=True):
+        step = append_slot(ledger, seq_id, token_id, policy)
+        assert isinstance(step.result, int)
+        ledger = step.after
+        slots.append(step.result)
+    return ledger, tuple(slots)
+
+
 def free(ledger: Ledger, seq_id: SeqId) -> Step:
     """End a live sequence, last block first. Never refuses. The caller guarantees that the id is live."""
     # writes: release in reverse order, then delete the sequence's records

@@ -132,7 +132,7 @@ def none_as_a_key() -> Verdict:
     return Verdict("N4", READINGS["N4"](ledger, {}), verdict_of_z3(STRUCTURAL["N4"](state), [*facts, *names.facts(1)]))
 
 
-ONE_VERDICT: dict[str, str] = {}
+ONE_VERDICT = {"N6": "a ledger has no field that follows from others"}
 """Clauses of which not both verdicts occur, and why."""
 
 

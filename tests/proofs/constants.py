@@ -148,11 +148,25 @@ def state_of(ledger: Ledger, cells: Cells, names: Names) -> tuple[State, list[An
         cached=array({q: constant(r.num_cached_tokens) for q, r in records.items()}, SEQ, constant(0)),
         extra_has=live,
         extra=array({q: names.extra(r.extra) for q, r in records.items()}, SEQ, NOTHING),
+        next_slot_has=live,
+        next_slot=array({q: constant(next_slot(r, ledger.block_size)) for q, r in records.items()}, SEQ, constant(-1)),
+        end_has=live,
+        end=array({q: constant(end(r, ledger.block_size)) for q, r in records.items()}, SEQ, constant(-1)),
         held=held,
         place=lambda q, b: constant(-1),  # no clause of kvspec asks for it
         memory=lambda b, offset: memory[times(b) + offset],
     )  # fmt: skip
     return state, facts
+
+
+def end(record: Record, size: int) -> int:
+    """Where the slots of the last block end; of no table, as if block -1 were the last."""
+    return (record.table[-1] if record.table else -1) * size + size
+
+
+def next_slot(record: Record, size: int) -> int:
+    """The slot after that of the last token."""
+    return end(record, size) - size + (len(record.tokens) - 1) % size + 1
 
 
 def _holds(record: Record, b: Any) -> Any:

@@ -61,7 +61,7 @@ def _pool(name: str, blocks: tuple[int, ...]) -> dict[str, Any]:
 
 def state_constants(seen: Observation, num_blocks: int, size: int, cache_on: bool) -> dict[str, Any]:
     """The constants of `state.symbolic_manager`, for a state that was observed."""
-    ends = {q: table[-1] * size + size for q, table in seen.tables.items()}
+    ends = {q: (table[-1] if table else -1) * size + size for q, table in seen.tables.items()}
     return {
         "num_blocks": num_blocks,
         "cache_on": cache_on,

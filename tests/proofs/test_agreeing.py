@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
+import pytest
 import z3
 
 from kvproofs import sources
 from kvproofs.backend import StateView
 from kvproofs.executor import Executor
-from kvproofs.invariants import invariants
+from kvproofs.invariants import STRUCTURAL, invariants
 from kvproofs.state import State, capture, symbolic_manager
-from kvproofs.terms import Int, number
+from kvproofs.terms import SEQ, Int, number
 from kvspec.ledger import Ledger
 from kvspec.obligations import OBLIGATIONS
 from proofs.agreeing import cells_of, none_as_a_key, spoiled_states, tally, verdicts
 from proofs.calls import reached, shown
+from proofs.constants import Names, state_of, verdict_of_z3
 from proofs.evaluating import Model
 from proofs.standard import NOWHERE, content_of, domains, ghosts, state_constants, structure
 from proofs.verdicts import READINGS, readings, state_verdicts
@@ -52,6 +55,17 @@ def test_none_as_a_key_breaks_n4() -> None:
     assert (verdict.python, verdict.z3) == (False, False)
 
 
+@pytest.mark.parametrize("field", ["next_slot", "end"])
+def test_a_stale_field_breaks_n6(field: str) -> None:
+    place = next(place for place in reached(*POOL) if place.ledger.sequences)
+    names = Names()
+    state, facts = state_of(place.ledger, cells_of(place), names)
+    facts += names.facts(place.ledger.block_size)
+    assert verdict_of_z3(STRUCTURAL["N6"](state), facts)
+    stale = replace(state, **{field: z3.K(SEQ, z3.IntVal(-7))})
+    assert verdict_of_z3(STRUCTURAL["N6"](stale), facts) is False
+
+
 def symbolic_state() -> State:
     executor = Executor([])
     (outcome,) = executor.paths(lambda: capture(symbolic_manager(sources.manager_class())))
@@ -60,7 +74,7 @@ def symbolic_state() -> State:
 
 
 def test_the_standard_structure_gives_the_same_verdicts() -> None:
-    """`evaluating` and `standard`, on which the following of paths rests, against kvspec's own view and N1 - N5."""
+    """`evaluating` and `standard`, on which the following of paths rests, against kvspec's own view and N1 - N6."""
     claims = invariants(StateView(symbolic_state()))
     rng = random.Random(4)
     verdicts_seen: set[tuple[str, bool]] = set()
@@ -72,7 +86,7 @@ def test_the_standard_structure_gives_the_same_verdicts() -> None:
                 found = bool(model(claim))
                 assert found == due[name.split()[0]], (name, ledger)
                 verdicts_seen.add((name, found))
-    assert len(verdicts_seen) >= 2 * len(claims) - 3, sorted(verdicts_seen)
+    assert len(verdicts_seen) >= 2 * len(claims) - 4, sorted(verdicts_seen)
 
 
 def model_of(ledger: Ledger, cells: Any) -> Model:
@@ -81,7 +95,7 @@ def model_of(ledger: Ledger, cells: Any) -> Model:
     memory = {at: content_of(tokens, (), len(tokens) - 1, size) for at, tokens in prefixes.items()}
     constants = {"block_size": size, "no_key": (), "nothing_beside": (), "no_parts": ()}
     return Model(
-        constants | state_constants(seen, ledger.num_blocks, ledger.enable_prefix_cache),
+        constants | state_constants(seen, ledger.num_blocks, size, ledger.enable_prefix_cache),
         structure(size) | ghosts(seen, memory),
         domains(seen, ledger.num_blocks, size, (), (), NOWHERE),
     )

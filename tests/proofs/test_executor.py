@@ -23,7 +23,7 @@ def open_goals(operation: str, *edits: tuple[str, str]) -> Iterator[Goal]:
 RELEASES = "        for block in reversed(blocks):\n"
 LISTS = "                    self._free.append(block)\n"
 SEQ = "        seq = self._sequences[seq_id]\n"
-STORES = "            self._sequences[seq_id] = Sequence([block], seq.tokens[:], [], 0, (), self.block_size)\n"
+STORES = "            self._sequences[seq_id] = Sequence([block], seq.tokens[:], [], 0, seq.extra, self.block_size)\n"
 
 
 def test_the_shipped_text_is_proved() -> None:

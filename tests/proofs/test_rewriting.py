@@ -73,6 +73,7 @@ ORDINARY = {
     "_no_key_": lambda: None,
     "_has_type_": lambda value, kind: type(value) is kind,
     "_repeated_": lambda item, count: [item] * count,
+    "_set_": setattr,
     "_unsupported_": _unsupported,
 }
 

@@ -1,6 +1,6 @@
 """What the two evaluators say of each clause: kvspec's own on ledgers, and Z3 on the constants of the same ledgers.
 
-N1 - N5 are not said in kvspec, so that they are read here.
+N1 - N6 are not said in kvspec, so that they are read here.
 """
 
 from __future__ import annotations
@@ -57,7 +57,14 @@ def _n5(ledger: Ledger, cells: Cells) -> bool:
     )
 
 
-READINGS: dict[str, Callable[[Ledger, Cells], bool]] = {"N1": _n1, "N2": _n2, "N3": _n3, "N4": _n4, "N5": _n5}
+def _n6(ledger: Ledger, cells: Cells) -> bool:
+    """A ledger has no field that follows from others, and `constants` makes them as a record does."""
+    return True
+
+
+READINGS: dict[str, Callable[[Ledger, Cells], bool]] = {
+    "N1": _n1, "N2": _n2, "N3": _n3, "N4": _n4, "N5": _n5, "N6": _n6,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,7 @@ def state_verdicts(ledger: Ledger, cells: Cells, symbolic: Callable[[State], Any
 
 
 def readings(ledger: Ledger, cells: Cells) -> Iterator[tuple[str, bool, StateClause | None]]:
-    """What holds of a state as kvspec reads it, and N1 - N5 as they are read here."""
+    """What holds of a state as kvspec reads it, and N1 - N6 as they are read here."""
     real, finite = LedgerView(ledger, memory=cells.get), Finite(ledger)
     for obligation in OBLIGATIONS.values():
         for clause in obligation.state:
