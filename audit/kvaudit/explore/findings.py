@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from kvaudit import words
 from kvaudit.explore.job import Job
+from kvaudit.explore.moves import moves, sequence_ids
 from kvaudit.explore.probes import reads, wrong_read
 from kvaudit.findings import Subject, finding_of, finding_of_reads
 from kvaudit.manager_execution import ManagerExecution
-from kvaudit.protocol import ManagerProgram, Pool
+from kvaudit.protocol import Append, ManagerProgram, Pool
 from kvaudit.report import Finding
 from kvaudit.trace import Origin
 
@@ -18,6 +19,29 @@ def counterexample(job: Job, pool: Pool, program: ManagerProgram) -> Finding | N
     """The finding of a program that breaks an obligation; None if on a fresh pool it does not."""
     execution = ManagerExecution(job.target, pool, job.profile).play(program)
     return finding_of(_subject(job), execution, _ORIGIN, _search(job, pool)) if execution.breaches else None
+
+
+def consequence(job: Job, pool: Pool, program: ManagerProgram) -> Finding | None:
+    """What a program leads to that spoils what no read shows: each live sequence grows in turn, and all moves are tried.
+
+    A sequence is followed until the block after its last one is full: by then all that a manager may have noted of
+    where its next token goes has been used. None if nothing shows.
+    """
+    level = [program]
+    for _ in range(2 * pool.block_size):
+        following: list[ManagerProgram] = []
+        for spoiled in level:
+            ledger = ManagerExecution(job.target, pool, job.profile).play(spoiled).oracle.ledger
+            unused = [seq for seq in sequence_ids(pool.num_blocks) if seq not in ledger.sequences][:1]
+            for op in moves(ledger, unused):
+                finding = counterexample(job, pool, (*spoiled, op))
+                if finding is not None:
+                    return finding
+            grown = spoiled[-1].seq if len(spoiled) > len(program) else None
+            ids = [str(seq) for seq in ledger.sequences] if grown is None else [grown]
+            following += [(*spoiled, Append(seq, 0)) for seq in ids]
+        level = following
+    return None
 
 
 def wrong_reads(job: Job, pool: Pool, program: ManagerProgram) -> Finding | None:
