@@ -22,25 +22,21 @@ def counterexample(job: Job, pool: Pool, program: ManagerProgram) -> Finding | N
 
 
 def consequence(job: Job, pool: Pool, program: ManagerProgram) -> Finding | None:
-    """What a program leads to that spoils what no read shows: each live sequence grows in turn, and all moves are tried.
+    """What a program that spoils what no read shows leads to: its sequences grow in turn, and every move is tried.
 
-    A sequence is followed until the block after its last one is full: by then all that a manager may have noted of
-    where its next token goes has been used. None if nothing shows.
+    They grow until the block after the last one is full: by then all has been used that a manager may have noted of
+    where the next token goes. None if nothing shows.
     """
-    level = [program]
-    for _ in range(2 * pool.block_size):
-        following: list[ManagerProgram] = []
-        for spoiled in level:
-            ledger = ManagerExecution(job.target, pool, job.profile).play(spoiled).oracle.ledger
-            unused = [seq for seq in sequence_ids(pool.num_blocks) if seq not in ledger.sequences][:1]
-            for op in moves(ledger, unused):
-                finding = counterexample(job, pool, (*spoiled, op))
+    live = [str(seq) for seq in ManagerExecution(job.target, pool, job.profile).play(program).oracle.ledger.sequences]
+    for length in range(2 * pool.block_size):
+        for seq in live[: None if length else 1]:
+            grown = (*program, *[Append(seq, 0)] * length)
+            ledger = ManagerExecution(job.target, pool, job.profile).play(grown).oracle.ledger
+            unused = [seq for seq in sequence_ids(pool.num_blocks) if seq not in ledger.sequences]
+            for op in moves(ledger, unused[:1]):
+                finding = counterexample(job, pool, (*grown, op))
                 if finding is not None:
                     return finding
-            grown = spoiled[-1].seq if len(spoiled) > len(program) else None
-            ids = [str(seq) for seq in ledger.sequences] if grown is None else [grown]
-            following += [(*spoiled, Append(seq, 0)) for seq in ids]
-        level = following
     return None
 
 
