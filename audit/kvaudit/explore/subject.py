@@ -67,7 +67,8 @@ class Subject:
         manager = opened(target, pool)
         declared = getattr(type(manager), "STATE", None)
         names = (*OF_THE_POOL, *PER_SEQUENCE)
-        if not isinstance(declared, Mapping) or set(declared) - {EXTRA} != set(names):
+        is_named = isinstance(declared, Mapping) and all(isinstance(path, str) for path in declared.values())
+        if not is_named or set(declared) - {EXTRA} != set(names):
             raise Unfit(f"its class does not declare its whole state: STATE, a mapping of {', '.join(names)}")
         if any(getattr(cls, "__slots__", ()) for cls in type(manager).__mro__):
             raise Unfit("it has __slots__")
@@ -76,7 +77,8 @@ class Subject:
         self._class = type(manager)
         self._attributes = tuple(declared[name] for name in OF_THE_POOL)
         attributes = vars(manager)
-        self._own = {*self._attributes, *(path.partition(".")[0] for path in declared.values())}
+        kept = (declared[name].partition(".")[0] for name in declared if name not in OF_THE_POOL)
+        self._own = {*self._attributes, *kept}
         missing = sorted(self._own - set(attributes))
         if missing:
             raise Unfit(f"it has no attribute {missing[0]}, which its STATE names")
