@@ -32,7 +32,7 @@ class InDicts(BlockManager):
         return _Made(self, {field: getattr(self, f"_{field}") for field in FIELDS})
 
     @_sequences.setter
-    def _sequences(self, _: Any) -> None:
+    def _sequences(self, _: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         pass
 
 

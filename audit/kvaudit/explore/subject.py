@@ -65,11 +65,7 @@ class Subject:
         if (variants.duplicates, variants.take_from, variants.cache) != ("keep old", "free first", "as the seed"):
             raise Unfit("its profile leaves choices open that are not read off a restored state")
         manager = opened(target, pool)
-        declared = getattr(type(manager), "STATE", None)
-        names = (*OF_THE_POOL, *PER_SEQUENCE)
-        is_named = isinstance(declared, Mapping) and all(isinstance(path, str) for path in declared.values())
-        if not is_named or set(declared) - {EXTRA} != set(names):
-            raise Unfit(f"its class does not declare its whole state: STATE, a mapping of {', '.join(names)}")
+        declared = _declared(manager)
         if any(getattr(cls, "__slots__", ()) for cls in type(manager).__mro__):
             raise Unfit("it has __slots__")
         self._target = target
@@ -265,6 +261,18 @@ class Subject:
         lists = [id(items) for values in snapshot[5].values() for items in values[:3]]
         if len(set(lists)) != len(lists):
             raise Unfit("two of its records are one list, which a restored state would not show")
+
+
+def _declared(manager: Any) -> Mapping[str, str]:
+    declared = getattr(type(manager), "STATE", None)
+    names = (*OF_THE_POOL, *PER_SEQUENCE)
+    if (
+        not isinstance(declared, Mapping)
+        or set(declared) - {EXTRA} != set(names)
+        or not all(isinstance(path, str) for path in declared.values())
+    ):
+        raise Unfit(f"its class does not declare its whole state: STATE, a mapping of {', '.join(names)}")
+    return declared
 
 
 # --- renaming ----------------------------------------------------------------------------------------------
