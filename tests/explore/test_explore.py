@@ -21,7 +21,9 @@ from second.manager import LifoManager, SecondManager
 
 LEGAL = [mutant for mutant in MUTANTS if not mutant.misuse and not mutant.by_extra]  # a search gives no extra
 MISUSE = [mutant for mutant in MUTANTS if mutant.misuse]
-POOLS = [pool for size in ((1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (4, 1)) for pool in pools(*size, smaller=False)]
+POOLS = [
+    pool for size in ((1, 1), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (4, 1)) for pool in pools(*size, smaller=False)
+]
 
 
 def each(mutants: list[Mutant]) -> pytest.MarkDecorator:
