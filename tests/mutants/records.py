@@ -142,11 +142,11 @@ class CachedCountIsReadOnce(BlockManager):
 
 
 class NextSlotIsNotAdvanced(BlockManager):
-    """A token that does not fill its block leaves next_slot where it is: the next one is written over it."""
+    """A token inside a block, neither its first nor its last, leaves next_slot: the one after it is written over it."""
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
         slot = super().append_slot(seq_id, token_id)
-        if slot % self.block_size != self.block_size - 1:
+        if slot % self.block_size not in (0, self.block_size - 1):
             self._sequences[seq_id].next_slot = slot
         return slot
 
