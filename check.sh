@@ -113,6 +113,7 @@ part_explore() {
     jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
     search() { kvaudit explore kvblocks --misuse -j "$jobs" "$@"; }
     step "blocks <= 4, size <= 2" search --blocks 4 --block-size 2 --smaller --json "$evidence/exhaustive.json"
+    step "2 blocks, size 3" search --blocks 2 --block-size 3 # an append inside a block, neither first nor last
     if [ "${1:-}" = --deep ]; then
         step "4 blocks, size 3" search --blocks 4 --block-size 3
         step "5 blocks, size 1" search --blocks 5 --block-size 1

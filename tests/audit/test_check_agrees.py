@@ -33,7 +33,7 @@ def liar(kind: str, at: int) -> type[BlockManager]:
                 raise OutOfBlocks
             table = super().allocate(seq_id, token_ids, **extra)
             if kind == "cached" and lies:
-                self._cached[seq_id] += self.block_size  # from the start: a trace does not say it again
+                self._sequences[seq_id].cached += self.block_size  # from the start: a trace does not say it again
             if kind == "order" and lies:
                 return table[::-1]
             if kind == "block" and lies:

@@ -239,11 +239,11 @@ def corruptions() -> Iterator[tuple[str, Callable[[BlockManager], Any]]]:
     yield "O8", lambda m: m._block_hash.__setitem__(m._free[0], b"?")
     yield "O6", lambda m: m._hash_to_block.popitem()
     yield "I3", lambda m: m._hash_to_block.__setitem__(b"?", m._free[0])
-    yield "O5", lambda m: m._tables["a"].reverse()
-    yield "O5", lambda m: m._tokens["a"].append(7)
-    yield "O8", lambda m: m._hashes["a"].pop()
-    yield "O4", lambda m: m._cached.__setitem__("a", 2)
-    yield "O7", lambda m: m._tables.__setitem__("z", [])
+    yield "O5", lambda m: m._sequences["a"].table.reverse()
+    yield "O5", lambda m: m._sequences["a"].tokens.append(7)
+    yield "O8", lambda m: m._sequences["a"].hashes.pop()
+    yield "O4", lambda m: setattr(m._sequences["a"], "cached", 2)
+    yield "O7", lambda m: m._sequences.__setitem__("z", m._sequences["a"])
 
 
 @pytest.mark.parametrize(("obligation", "spoil"), list(corruptions()))
@@ -463,7 +463,7 @@ def test_mistakes_are_told() -> None:
 def test_nonsense_of_observe_is_no_violation() -> None:
     class Nonsense(BlockManager):
         def observe(self) -> Any:
-            return {"ref": [0] * (self.num_blocks + len(self._tables))}
+            return {"ref": [0] * (self.num_blocks + len(self._sequences))}
 
     with pytest.raises(TargetError, match="observe"):
         front = guarded(Nonsense(2, 2))

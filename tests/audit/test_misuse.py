@@ -33,13 +33,12 @@ class Stumbles(BlockManager):
     """What is not there is not looked for: a list or a dict somewhere inside stumbles over it."""
 
     def free(self, seq_id: Hashable) -> None:
-        if seq_id not in self._tables:
+        if seq_id not in self._sequences:
             raise KeyError(17)
         super().free(seq_id)
 
     def slot(self, seq_id: Hashable, pos: int) -> int:
-        self._check_live(seq_id)
-        if not 0 <= pos < len(self._tokens[seq_id]):
+        if not 0 <= pos < len(self._live(seq_id).tokens):
             return [0][10**9]
         return super().slot(seq_id, pos)
 
@@ -48,12 +47,12 @@ class SaysWhat(BlockManager):
     """The same builtin exceptions, about what the caller gave."""
 
     def free(self, seq_id: Hashable) -> None:
-        if seq_id not in self._tables:
+        if seq_id not in self._sequences:
             raise KeyError(seq_id)
         super().free(seq_id)
 
     def slot(self, seq_id: Hashable, pos: int) -> int:
-        if seq_id not in self._tables or not 0 <= pos < len(self._tokens[seq_id]):
+        if seq_id not in self._sequences or not 0 <= pos < len(self._sequences[seq_id].tokens):
             raise IndexError(f"{seq_id!r} has no position {pos}")
         return super().slot(seq_id, pos)
 

@@ -33,7 +33,7 @@ class RefusesThirdIdAlone(BlockManager):
     """One id among all is refused, where no other sequence is live."""
 
     def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
-        if seq_id == "c" and not self._tables:
+        if seq_id == "c" and not self._sequences:
             raise OutOfBlocks("not you")
         return super().allocate(seq_id, token_ids, **extra)
 

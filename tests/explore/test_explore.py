@@ -21,7 +21,9 @@ from second.manager import LifoManager, SecondManager
 
 LEGAL = [mutant for mutant in MUTANTS if not mutant.misuse and not mutant.by_extra]  # a search gives no extra
 MISUSE = [mutant for mutant in MUTANTS if mutant.misuse]
-POOLS = [pool for size in ((1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (4, 1)) for pool in pools(*size, smaller=False)]
+POOLS = [
+    pool for size in ((1, 1), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (4, 1)) for pool in pools(*size, smaller=False)
+]
 
 
 def each(mutants: list[Mutant]) -> pytest.MarkDecorator:
@@ -158,8 +160,8 @@ class KeepsOldLists(BlockManager):
 
     def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         table = super().allocate(seq_id, token_ids, **extra)
-        twin = next((other for other in self._tables if self._tokens[other] == self._tokens[seq_id]), seq_id)
-        self._tokens[seq_id] = self._tokens[twin]
+        new = self._sequences[seq_id]
+        new.tokens = next(seq.tokens for seq in self._sequences.values() if seq.tokens == new.tokens)
         return table
 
 
@@ -167,8 +169,8 @@ class RefusesLatecomers(BlockManager):
     """Looks at which live sequence was allocated last: the others may not go on, if their block is a later one."""
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
-        last = [*self._tables][-1]
-        if self._tables.get(seq_id, [0])[0] > self._tables[last][0] and self.num_free_blocks == 0:
+        last = [*self._sequences.values()][-1]
+        if self._live(seq_id).table[0] > last.table[0] and self.num_free_blocks == 0:
             raise OutOfBlocks("the last shall be first")
         return super().append_slot(seq_id, token_id)
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from kvblocks import BlockManager, OutOfBlocks
 from kvblocks.arithmetic import TOKEN, blocks_for, check_size, check_tokens, match_limit
+from kvblocks.manager import Sequence
 
 
 class RefusesLastBlock(BlockManager):
     """append_slot wants a block to spare: a sequence is preempted although the pool could serve it."""
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
-        self._check_live(seq_id)
-        if len(self._tokens[seq_id]) % self.block_size == 0 and self.num_free_blocks < 2:
+        if len(self._live(seq_id).tokens) % self.block_size == 0 and self.num_free_blocks < 2:
             raise OutOfBlocks("no block to spare")
         return super().append_slot(seq_id, token_id)
 
@@ -22,8 +22,7 @@ class AppendIgnoresEvictable(BlockManager):
     """append_slot looks at the free list only: a warm cache makes running sequences fail."""
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
-        self._check_live(seq_id)
-        if len(self._tokens[seq_id]) % self.block_size == 0 and not self._free:
+        if len(self._live(seq_id).tokens) % self.block_size == 0 and not self._free:
             raise OutOfBlocks("the free list is empty")
         return super().append_slot(seq_id, token_id)
 
@@ -83,6 +82,6 @@ class RefusedIdStaysLive(BlockManager):
         try:
             return super().allocate(seq_id, token_ids, **extra)
         except OutOfBlocks:
-            self._tables[seq_id], self._tokens[seq_id] = [], array(TOKEN)
-            self._hashes[seq_id], self._cached[seq_id], self._extra[seq_id] = [], 0, ()
+            self._sequences[seq_id] = Sequence([0], array(TOKEN), [], 0, (), self.block_size)
+            self._sequences[seq_id].table.clear()
             raise

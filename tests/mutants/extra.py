@@ -1,9 +1,11 @@
 """Bugs in what the key of a block says beside its tokens: salt, LoRA, images."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kvblocks import BlockManager, Key
+from kvblocks.extra import Extra
 from kvblocks.hashing import sha256
 
 Images = Iterable[tuple[bytes, int, int]]
@@ -115,18 +117,18 @@ class FilledBlockForgetsExtra(BlockManager):
     """append_slot hashes tokens alone: an image in the partial last block of a prompt is forgotten when it is full."""
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
-        known = self._extra.get(seq_id)
-        if known is None:
-            return super().append_slot(seq_id, token_id)
-        self._extra[seq_id] = ()
+        seq = self._live(seq_id)
+        known, seq.extra = seq.extra, ()
         try:
             return super().append_slot(seq_id, token_id)
         finally:
-            self._extra[seq_id] = known
+            seq.extra = known
 
 
 class KeepsExtraAfterFree(BlockManager):
     """free leaves the extra, and allocate what is there: an id used again fills its blocks under its former salt."""
+
+    _left: Mapping[Hashable, Extra] = MappingProxyType({})
 
     def allocate(
         self,
@@ -137,13 +139,12 @@ class KeepsExtraAfterFree(BlockManager):
         lora: tuple[str, str] | None = None,
         images: Images = (),
     ) -> list[int]:
-        left = self._extra.get(seq_id, ())
         table = super().allocate(seq_id, token_ids, salt=salt, lora=lora, images=images)
-        self._extra[seq_id] = left or self._extra[seq_id]
+        self._sequences[seq_id].extra = self._left.get(seq_id) or self._sequences[seq_id].extra
         return table
 
     def free(self, seq_id: Hashable) -> None:
-        known = self._extra.get(seq_id, ())
+        known = self._live(seq_id).extra
         super().free(seq_id)
         if known:
-            self._extra[seq_id] = known
+            self._left = {**self._left, seq_id: known}

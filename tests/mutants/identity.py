@@ -9,6 +9,7 @@ from typing import Any
 from kvblocks import BlockManager, HashStrategy, Key, OutOfBlocks
 from kvblocks.arithmetic import TOKEN, blocks_for, check_tokens, match_limit
 from kvblocks.extra import Extra, parts_of_block
+from kvblocks.manager import Sequence
 
 
 def packed(token_ids: Iterable[int]) -> bytes:
@@ -63,11 +64,12 @@ class FilledBlockHasOldWindow(BlockManager):
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
         slot = super().append_slot(seq_id, token_id)
-        tokens, hashes = self._tokens[seq_id], self._hashes[seq_id]
+        seq = self._sequences[seq_id]
+        tokens, hashes = seq.tokens, seq.hashes
         if self.enable_prefix_cache and len(tokens) % self.block_size == 0:
             self._forget(slot // self.block_size)
             parent = hashes[-2] if len(hashes) > 1 else None
-            parts = parts_of_block(self._extra[seq_id], len(hashes) - 1, self.block_size)
+            parts = parts_of_block(seq.extra, len(hashes) - 1, self.block_size)
             hashes[-1] = self._hasher(parent, tokens[-1 - self.block_size : -1].tobytes(), parts)
             self._register(slot // self.block_size, hashes[-1])
         return slot
@@ -87,9 +89,9 @@ class AppendDoesNotExtendChain(BlockManager):
     """append_slot registers but drops the key: its next block is named as if the one before were not there."""
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
-        known = list(self._hashes.get(seq_id, []))
+        known = list(self._live(seq_id).hashes)
         slot = super().append_slot(seq_id, token_id)
-        self._hashes[seq_id] = known
+        self._sequences[seq_id].hashes = known
         return slot
 
 
@@ -97,9 +99,9 @@ class SharesChainWithTwin(BlockManager):
     """Two live sequences with one prompt share one chain list: their answers are hashed into each other."""
 
     def _hash_chain(self, tokens: array[int], extra: Extra = ()) -> list[Key]:
-        for seq_id, others in self._tokens.items():
-            if others == tokens:
-                return self._hashes[seq_id]
+        for seq in self._sequences.values():
+            if seq.tokens == tokens:
+                return seq.hashes
         return super()._hash_chain(tokens, extra)
 
 
@@ -127,9 +129,8 @@ class TakesAndRegistersBlockByBlock(BlockManager):
             table.append(self._take())
             if i < len(hashes):
                 self._register(table[i], hashes[i])
-        self._tables[seq_id], self._tokens[seq_id] = table, tokens
-        self._hashes[seq_id], self._cached[seq_id] = hashes, len(hits) * self.block_size
-        self._extra[seq_id] = ()
+        cached = len(hits) * self.block_size
+        self._sequences[seq_id] = Sequence(table, tokens, hashes, cached, (), self.block_size)
         return list(table)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from kvblocks import BlockManager, Key
 from kvblocks.arithmetic import check_tokens
+from kvblocks.manager import Sequence
 
 
 class MatchesPastMiss(BlockManager):
@@ -43,11 +44,14 @@ class SharesPartialBlock(BlockManager):
 
     def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         tokens = check_tokens(token_ids)
-        twins = [other for other, others in self._tokens.items() if others == tokens]
+        twins = [seq for seq in self._sequences.values() if seq.tokens == tokens]
         table = super().allocate(seq_id, tokens, **extra)
         if twins and len(tokens) % self.block_size != 0:
             self._release(table[-1:])
-            table[-1] = self._tables[twins[0]][-1]
+            table[-1] = twins[0].table[-1]
             self._hit(table[-1:])
-            self._tables[seq_id] = list(table)
+            seq = self._sequences[seq_id]
+            self._sequences[seq_id] = Sequence(
+                list(table), seq.tokens, seq.hashes, seq.cached, seq.extra, self.block_size
+            )
         return table

@@ -6,20 +6,21 @@ from array import array
 from collections.abc import Hashable, Iterable
 from typing import Any
 
-from kvblocks import BlockManager, HashStrategy, InvalidArgument, Key
+from kvblocks import BlockManager, HashStrategy, InvalidArgument
 from kvblocks.arithmetic import MAX_TOKEN_ID, TOKEN
+from kvblocks.manager import Sequence
 
 
 class ReallocatesLiveId(BlockManager):
     """allocate overwrites a live sequence: the blocks of the first one leak."""
 
     def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
-        table = self._tables.pop(seq_id, None)
+        seq = self._sequences.pop(seq_id, None)
         try:
             return super().allocate(seq_id, token_ids, **extra)
         except Exception:
-            if table is not None:
-                self._tables[seq_id] = table
+            if seq is not None:
+                self._sequences[seq_id] = seq
             raise
 
 
@@ -28,10 +29,10 @@ class AcceptsEmptyPrompt(BlockManager):
 
     def allocate(self, seq_id: Hashable, token_ids: Iterable[int], **extra: Any) -> list[int]:
         tokens = list(token_ids)
-        if tokens or seq_id in self._tables:
+        if tokens or seq_id in self._sequences:
             return super().allocate(seq_id, tokens, **extra)
-        self._tables[seq_id], self._tokens[seq_id] = [], array(TOKEN)
-        self._hashes[seq_id], self._cached[seq_id], self._extra[seq_id] = [], 0, ()
+        self._sequences[seq_id] = Sequence([0], array(TOKEN), [], 0, (), self.block_size)
+        self._sequences[seq_id].table.clear()
         return []
 
 
@@ -39,16 +40,16 @@ class AcceptsNegativePosition(BlockManager):
     """slot counts a negative position from the end, as Python lists do: an off-by-one reads the last token."""
 
     def slot(self, seq_id: Hashable, pos: int) -> int:
-        return super().slot(seq_id, pos + len(self._tokens.get(seq_id, ())) if pos < 0 else pos)
+        return super().slot(seq_id, pos + len(self._live(seq_id).tokens) if pos < 0 else pos)
 
 
 class AcceptsPositionPastTheEnd(BlockManager):
     """slot checks against the table, not the tokens: it answers for slots of the last block not yet written."""
 
     def slot(self, seq_id: Hashable, pos: int) -> int:
-        self._check_live(seq_id)
-        length = len(self._tokens[seq_id])
-        if length <= pos < len(self._tables[seq_id]) * self.block_size:
+        seq = self._live(seq_id)
+        length = len(seq.tokens)
+        if length <= pos < len(seq.table) * self.block_size:
             return super().slot(seq_id, length - 1) + pos - (length - 1)
         return super().slot(seq_id, pos)
 
@@ -70,22 +71,23 @@ class AppendTakesBeforeChecking(BlockManager):
         try:
             return super().append_slot(seq_id, token_id)
         except InvalidArgument:
-            if len(self._tokens[seq_id]) == len(self._tables[seq_id]) * self.block_size:
-                self._tables[seq_id].append(self._take())
+            seq = self._sequences[seq_id]
+            if seq.next_slot == seq.end:
+                seq.table.append(self._take())
+                seq.next_slot = seq.table[-1] * self.block_size
+                seq.end = seq.next_slot + self.block_size
             raise
 
 
 class FreesTwice(BlockManager):
     """free remembers the last sequence that it freed and frees it again: its blocks may be in use by then."""
 
-    _last: tuple[Hashable, list[int], array[int], list[Key]] | None = None
+    _last: tuple[Hashable, Sequence] | None = None
 
     def free(self, seq_id: Hashable) -> None:
-        if seq_id not in self._tables and self._last is not None and self._last[0] == seq_id:
-            _, self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id] = self._last
-            self._cached[seq_id], self._extra[seq_id] = 0, ()
-        self._check_live(seq_id)
-        self._last = (seq_id, self._tables[seq_id], self._tokens[seq_id], self._hashes[seq_id])
+        if seq_id not in self._sequences and self._last is not None and self._last[0] == seq_id:
+            self._sequences[seq_id] = self._last[1]
+        self._last = (seq_id, self._live(seq_id))
         super().free(seq_id)
 
 

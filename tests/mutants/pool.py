@@ -69,7 +69,7 @@ class DropsCacheWhenIdle(BlockManager):
 
     def free(self, seq_id: Hashable) -> None:
         super().free(seq_id)
-        while self._evictable and not self._tables:
+        while self._evictable and not self._sequences:
             block, _ = self._evictable.popitem(last=False)
             self._forget(block)
             self._free.append(block)

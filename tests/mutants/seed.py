@@ -9,6 +9,7 @@ from typing import Any
 from kvblocks import BlockManager, Key, OutOfBlocks
 from kvblocks.arithmetic import TOKEN, blocks_for, check_tokens, match_limit
 from kvblocks.extra import Extra, parts_of_block
+from kvblocks.manager import Sequence
 
 
 class HashesPartialBlock(BlockManager):
@@ -49,8 +50,7 @@ class FreesInForwardOrder(BlockManager):
     """5: free walks the table forward; the shared first block of a prefix is the first to be evicted."""
 
     def free(self, seq_id: Hashable) -> None:
-        self._check_live(seq_id)
-        self._tables[seq_id].reverse()
+        self._live(seq_id).table.reverse()
         super().free(seq_id)
 
 
@@ -102,5 +102,9 @@ class AppendsTokenBeforeTaking(BlockManager):
         try:
             return super().append_slot(seq_id, token_id)
         except OutOfBlocks:
-            self._tokens[seq_id].append(token_id)
+            seq = self._sequences[seq_id]
+            seq.tokens.append(token_id)
+            self._sequences[seq_id] = Sequence(
+                seq.table, seq.tokens, seq.hashes, seq.cached, seq.extra, self.block_size
+            )
             raise

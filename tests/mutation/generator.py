@@ -26,6 +26,7 @@ SOURCES = {MANAGER: inspect.getsource(kvblocks.manager), ARITHMETIC: inspect.get
 
 FUNCTIONS = {
     MANAGER: (
+        "Sequence",
         "__init__",
         "allocate",
         "append_slot",
@@ -35,7 +36,8 @@ FUNCTIONS = {
         "num_free_blocks",
         "num_cached_tokens",
         "block_table",
-        "_check_live",
+        "_live",
+        "_append_at_edge",
         "_hash_chain",
         "_match",
         "_hit",
@@ -56,7 +58,10 @@ FUNCTIONS = {
         "_buffer",
     ),
 }
-"""By module, in the order of its text. `observe` is not among them: it is how a state is looked at."""
+"""By module, in the order of its text; a constructor other than the manager's goes by the name of its class.
+
+`observe` is not among them: it is how a state is looked at.
+"""
 
 
 @dataclass(frozen=True)
@@ -126,9 +131,18 @@ def generated() -> tuple[Generated, ...]:
 def functions(module: str) -> dict[str, ast.stmt]:
     """The definitions of a module that are mutated."""
     found: dict[str, ast.stmt] = {}
-    for node in ast.walk(ast.parse(SOURCES[module])):
-        match node:
-            case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]) if name in FUNCTIONS[module]:
+    waiting = ast.parse(SOURCES[module]).body
+    while waiting:
+        match waiting.pop(0):
+            case ast.ClassDef(name=name, body=[*_, ast.FunctionDef(name="__init__") as constructor]) if (
+                name in FUNCTIONS[module]
+            ):
+                found[name] = constructor
+            case ast.ClassDef(body=body):
+                waiting += body
+            case (ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)])) as node if (
+                name in FUNCTIONS[module]
+            ):
                 found[name] = node
     return {name: found[name] for name in FUNCTIONS[module]}
 

@@ -11,10 +11,11 @@ import msgspec
 from kvaudit.api import ApiTarget
 from kvaudit.breach import Breach
 from kvaudit.explore.canonical import Symmetries, canonical
+from kvaudit.explore.layout import Layout, Unfit
 from kvaudit.explore.moves import moves, sequence_ids, trie_of_program
 from kvaudit.explore.names import BLOCKS, MAPPINGS, SEQUENCES, TOKEN_IDS
 from kvaudit.explore.probes import accepted, misuses, reads, wrong_read
-from kvaudit.explore.subject import REFUSED, Done, Snapshot, Subject, Unfit, Wrong, renamed
+from kvaudit.explore.subject import REFUSED, Done, Snapshot, Subject, Wrong, renamed
 from kvaudit.manager_execution import ManagerExecution
 from kvaudit.profiles import Profile
 from kvaudit.protocol import Allocate, Append, Free, ManagerProgram, Mutation, Observe, Observed, Pool
@@ -214,7 +215,7 @@ class Restoring:
             kinds = [[op for op in every if type(op) is kind] for kind in (Allocate, Append, Free)]
             sample = [ops[rng.randrange(len(ops))] for ops in kinds if ops]
         other = _Names(blocks, ids)
-        state = other.of(node)
+        state = other.of(node, self._subject.layout)
         for op in sample:
             found.renamed += 1
             if self._differs(*state, other.op(op)) is not None:
@@ -226,11 +227,11 @@ class Restoring:
         blocks, ids = sorted(other.blocks), dict(zip(other.ids, other.ids, strict=True))
         for names, few in ((MAPPINGS, _Names(blocks, ids)), (SEQUENCES, _Names(blocks, other.ids))):
             found.renamed += 1
-            wrong = self._differs(*few.of(node), few.op(op))
+            wrong = self._differs(*few.of(node, self._subject.layout), few.op(op))
             if wrong is not None:
                 return Asymmetry(names, node.number, few.op(op), wrong.detail, few.ids)
         found.renamed += 1
-        wrong = self._differs(*other.of(node), other.op(op))
+        wrong = self._differs(*other.of(node, self._subject.layout), other.op(op))
         return Asymmetry(BLOCKS, node.number, op, wrong.detail if wrong is not None else "", ids)
 
     def _differs(self, ledger: Ledger, snapshot: Snapshot, op: Mutation) -> Wrong | None:
@@ -244,9 +245,9 @@ class _Names(NamedTuple):
     blocks: Sequence[int]
     ids: dict[str, str]
 
-    def of(self, node: Node) -> tuple[Ledger, Snapshot]:
+    def of(self, node: Node, layout: Layout) -> tuple[Ledger, Snapshot]:
         """The state under these names. O(state)."""
-        return renamed(node.ledger, node.held, self.blocks.__getitem__, self.ids.__getitem__)
+        return renamed(node.ledger, node.held, self.blocks.__getitem__, self.ids.__getitem__, layout)
 
     def op(self, op: Mutation) -> Mutation:
         """The operation under these names."""

@@ -16,13 +16,13 @@ import msgspec
 from kvaudit.api import ApiTarget
 from kvaudit.explore.canonical import Symmetries
 from kvaudit.explore.expand import Expander, Expansion, Failure, Playing, Restoring
-from kvaudit.explore.findings import counterexample, in_words, wrong_reads
+from kvaudit.explore.findings import consequence, counterexample, in_words, wrong_reads
 from kvaudit.explore.job import BOUNDED_DEPTH, STRICT_BLOCKS, Job, Tick
+from kvaudit.explore.layout import Unfit
 from kvaudit.explore.moves import moves, sequence_ids
 from kvaudit.explore.names import BLOCKS, MAPPINGS, SEQUENCES, TOKENS, under_other_names
 from kvaudit.explore.report import BOUNDED, EXHAUSTIVE, PoolSearched
 from kvaudit.explore.search import Limits, Search
-from kvaudit.explore.subject import Unfit
 from kvaudit.manager_execution import ManagerExecution
 from kvaudit.protocol import Pool
 from kvaudit.report import Finding
@@ -107,6 +107,9 @@ class PoolSearch:
             raise Unfit(found.unfit)
         if found.failure is not None:
             self._found(found.failure)
+            if self.finding is None and found.failure.op is not None:
+                program = (*self._search.program_to(found.failure.at), found.failure.op)
+                self.finding = consequence(self._job, self._pool, program)
             if self.finding is None:
                 detail = found.failure.breach.detail
                 raise Unfit(f"what is wrong in a restored state is not seen on a fresh pool ({detail})")

@@ -1,8 +1,9 @@
 """A target whose whole state is known: put into any state that it has been in, and compared in full after each step.
 
 A class says which attributes make up its state: `STATE` maps each structure of `observe()` to the attribute that
-holds it. This is believed only as far as it is seen: every other attribute must stay what the constructor made it,
-no two records may be one object, and `observe()` must show the same as the attributes.
+holds it, or to the field of a record (see `layout`). This is believed only as far as it is seen: every other attribute
+must stay what the constructor made it, every other field of a record must follow from those declared, no two records
+may be one object, and `observe()` must show the same as the attributes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 from kvaudit import words
 from kvaudit.api import ApiTarget
 from kvaudit.choices import Appended, Illegal, ReadOff, block_list
+from kvaudit.explore.layout import EXTRA, PER_SEQUENCE, Layout, Unfit, joined, layout_of, opened
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Refused, State
 from kvaudit.rulings import own_step
 from kvspec import operations
@@ -22,22 +24,14 @@ from kvspec.ledger import Change, Ledger, Sequence
 from kvspec.operations import OutOfBlocks, Step
 from kvspec.variants import Variants
 
-FLAT = ("free", "evictable", "ref", "block_hash", "hash_to_block", "cached")
-NESTED = ("tables", "tokens", "hashes")
-"""The structures of the seed: containers of plain values, and containers of one list for each sequence."""
-
-EXTRA = "extra"
-"""What sequences depend on beside their tokens, for a class that keeps it: in a search (), nothing, for each."""
+OF_THE_POOL = ("free", "evictable", "ref", "block_hash", "hash_to_block")
+"""The structures of the seed that are containers of plain values, whatever is live."""
 
 _CONSTANT = (int, str, bytes, float, bool, type(None), type)
 _NO_CHANGE = Change()
 
 Snapshot = tuple[Any, ...]
-"""The values of the declared attributes, in the order of FLAT and NESTED. Never changed in place."""
-
-
-class Unfit(Exception):
-    """The target's state cannot be had in full: it can be searched only by playing programs. The message says why."""
+"""The containers OF_THE_POOL, and the values of each sequence (see `layout`). Never changed in place."""
 
 
 class Wrong(NamedTuple):
@@ -70,38 +64,30 @@ class Subject:
             raise Unfit("its state cannot be seen: it offers no observe()")
         if (variants.duplicates, variants.take_from, variants.cache) != ("keep old", "free first", "as the seed"):
             raise Unfit("its profile leaves choices open that are not read off a restored state")
-        failed = target.open(pool)
-        if failed is not None:
-            raise Unfit(f"its constructor raised {failed.error}")
-        manager = target.manager
-        declared = getattr(type(manager), "STATE", None)
-        if not isinstance(declared, Mapping) or set(declared) - {EXTRA} != {*FLAT, *NESTED}:
-            raise Unfit(
-                f"its class does not declare its whole state: STATE, a mapping of {', '.join((*FLAT, *NESTED))}"
-            )
+        manager = opened(target, pool)
+        declared = _declared(manager)
         if any(getattr(cls, "__slots__", ()) for cls in type(manager).__mro__):
             raise Unfit("it has __slots__")
         self._target = target
         self._variants = variants
         self._class = type(manager)
-        self._attributes = tuple(declared[name] for name in (*FLAT, *NESTED))
+        self._attributes = tuple(declared[name] for name in OF_THE_POOL)
         attributes = vars(manager)
-        missing = [name for name in self._attributes if name not in attributes]
+        kept = (declared[name].partition(".")[0] for name in declared if name not in OF_THE_POOL)
+        self._own = {*self._attributes, *kept}
+        missing = sorted(self._own - set(attributes))
         if missing:
             raise Unfit(f"it has no attribute {missing[0]}, which its STATE names")
-        self._extra = declared.get(EXTRA)
-        own = (*self._attributes, self._extra)
-        self._constants = {name: value for name, value in attributes.items() if name not in own}
+        self._constants = {name: value for name, value in attributes.items() if name not in self._own}
         for name, value in self._constants.items():
             if not isinstance(value, _CONSTANT) and not callable(value):
                 raise Unfit(f"its attribute {name} may change, and its STATE does not name it")
-        self.initial: Snapshot = tuple(attributes[name] for name in self._attributes)
-        if not all(hasattr(value, "copy") for value in self.initial) or not all(
-            isinstance(value, dict) for value in self.initial[len(FLAT) :]
-        ):
-            raise Unfit("its attributes are no plain containers")
         self._size = len(attributes)
         self._containers = itemgetter(*self._attributes)
+        self.layout = layout_of(declared, target, pool)
+        self.initial: Snapshot = (*self._containers(attributes), self.layout.read(attributes))
+        if not all(hasattr(value, "copy") for value in self.initial):
+            raise Unfit("its attributes are no plain containers")
         self._key_of: dict[Identity | None, Any] = {None: None}
         self._identity_of: dict[Any, Identity | None] = {None: None}
 
@@ -112,33 +98,25 @@ class Subject:
         manager: Any = object.__new__(self._class)
         attributes = manager.__dict__
         attributes.update(self._constants)
-        if self._extra is not None:
-            attributes[self._extra] = dict.fromkeys(snapshot[6], ())
-        free, evictable, ref, block_hash, mapping, cached, tables, tokens, hashes = self._attributes
+        free, evictable, ref, block_hash, mapping = self._attributes
         attributes[free] = snapshot[0].copy()
         attributes[evictable] = snapshot[1].copy()
         attributes[ref] = snapshot[2].copy()
         attributes[block_hash] = snapshot[3].copy()
         attributes[mapping] = snapshot[4].copy()
-        attributes[cached] = snapshot[5].copy()
-        attributes[tables] = {seq: items[:] for seq, items in snapshot[6].items()}
-        attributes[tokens] = {seq: items[:] for seq, items in snapshot[7].items()}
-        attributes[hashes] = {seq: items[:] for seq, items in snapshot[8].items()}
+        self.layout.write(snapshot[5], attributes)
         return manager
 
     def state(self, manager: Any) -> Snapshot:
         """The manager's own containers. Raises Unfit if it has more state than it declares."""
         attributes = manager.__dict__
         if len(attributes) != self._size:
-            new = sorted(set(attributes) - {*self._attributes, self._extra, *self._constants})
+            new = sorted(set(attributes) - {*self._own, *self._constants})
             raise Unfit(f"it has got an attribute {', '.join(new)}, which its STATE does not name")
         if not all(map(is_, map(attributes.get, self._constants), self._constants.values())):
             changed = [name for name, value in self._constants.items() if attributes.get(name) is not value]
             raise Unfit(f"its attribute {changed[0]} changes, and its STATE does not name it")
-        snapshot: Snapshot = self._containers(attributes)
-        if self._extra is not None and attributes[self._extra] != dict.fromkeys(snapshot[6], ()):
-            raise Unfit(f"its attribute {self._extra} is not (), nothing, of each live sequence")
-        return snapshot
+        return (*self._containers(attributes), self.layout.read(attributes))
 
     def learn(self, ledger: Ledger, snapshot: Snapshot) -> None:
         """What the keys of a state mean that another process has found."""
@@ -149,10 +127,9 @@ class Subject:
 
     def shows(self, ledger: Ledger, state: State) -> bool:
         """Whether `observe()` shows the ledger."""
-        cached = dict(state.cached or {})
         structures = (state.free, state.evictable, state.ref, state.block_hash, state.hash_to_block)
-        records = (state.tables or {}, state.tokens or {}, state.hashes or {})
-        return not any(s is None for s in structures) and self._is((*structures, cached, *records), ledger)
+        sequences = joined(state.tables or {}, state.tokens or {}, state.hashes or {}, state.cached or {})
+        return not any(s is None for s in structures) and self._is((*structures, sequences), ledger)
 
     # --- steps ---------------------------------------------------------------------------------------------
 
@@ -188,6 +165,10 @@ class Subject:
         known = self._learned(step.change, after)
         if not known or manager.num_free_blocks != step.after.num_free_blocks or not self._is(after, step.after):
             return Wrong("the state after it, or what a key stands for, is another one")
+        before = snapshot[5]
+        for seq, values in after[5].items():
+            if before.get(seq) != values and (stale := self.layout.differs(values)):
+                return Wrong(stale)
         ledger = step.after
         if self._variants.free_list != "fifo":
             ledger = ledger._replace(free=tuple(after[0]))  # its own order, which is not laid down
@@ -244,7 +225,7 @@ class Subject:
 
     def _is(self, snapshot: Snapshot, ledger: Ledger) -> bool:
         """Whether the containers hold exactly what the ledger says."""
-        free, evictable, ref, block_hash, mapping, cached, tables, tokens, hashes = snapshot
+        free, evictable, ref, block_hash, mapping, sequences = snapshot
         key_of = self._key_of
         if tuple(free) != ledger.free and (self._variants.free_list == "fifo" or sorted(free) != sorted(ledger.free)):
             return False
@@ -258,33 +239,47 @@ class Subject:
         for h, b in ledger.hash_to_block.items():
             if mapping.get(key_of.get(h, self)) != b:
                 return False
-        records = ledger.sequences
-        if not len(records) == len(cached) == len(tables) == len(tokens) == len(hashes):
+        if sequences is None or len(sequences) != len(ledger.sequences):
             return False
-        for seq, record in records.items():
+        for seq, record in ledger.sequences.items():
+            values = sequences.get(seq)
+            if values is None:
+                return False
+            table, tokens, hashes, cached = values[:4]
             if (
-                tuple(tables.get(seq, ())) != record.table
-                or tuple(tokens.get(seq, ())) != record.tokens
-                or cached.get(seq) != record.num_cached_tokens
-                or list(hashes.get(seq, ())) != [key_of.get(h, self) for h in record.chain]
+                tuple(table) != record.table
+                or tuple(tokens) != record.tokens
+                or cached != record.num_cached_tokens
+                or list(hashes) != [key_of.get(h, self) for h in record.chain]
             ):
                 return False
         return True
 
     @staticmethod
     def _look_for_aliases(snapshot: Snapshot) -> None:
-        """A list in two places would be two lists in a restored state."""
-        tables, tokens, hashes = snapshot[len(FLAT) :]
-        lists = [*map(id, tables.values()), *map(id, tokens.values()), *map(id, hashes.values())]
+        """A list in two places would be two lists in a restored state; one record under two ids has its lists twice."""
+        lists = [id(items) for values in snapshot[5].values() for items in values[:3]]
         if len(set(lists)) != len(lists):
             raise Unfit("two of its records are one list, which a restored state would not show")
+
+
+def _declared(manager: Any) -> Mapping[str, str]:
+    declared = getattr(type(manager), "STATE", None)
+    names = (*OF_THE_POOL, *PER_SEQUENCE)
+    if (
+        not isinstance(declared, Mapping)
+        or set(declared) - {EXTRA} != set(names)
+        or not all(isinstance(path, str) for path in declared.values())
+    ):
+        raise Unfit(f"its class does not declare its whole state: STATE, a mapping of {', '.join(names)}")
+    return declared
 
 
 # --- renaming ----------------------------------------------------------------------------------------------
 
 
 def renamed(
-    ledger: Ledger, snapshot: Snapshot, block: Callable[[int], int], seq: Callable[[Any], Any]
+    ledger: Ledger, snapshot: Snapshot, block: Callable[[int], int], seq: Callable[[Any], Any], layout: Layout
 ) -> tuple[Ledger, Snapshot]:
     """The same state under other names, and with every mapping in reverse order. O(state)."""
     old = {block(b): b for b in range(ledger.num_blocks)}
@@ -300,17 +295,17 @@ def renamed(
             for name, record in reversed(list(ledger.sequences.items()))
         },
     )
-    free, evictable, ref, block_hash, mapping, cached, tables, tokens, hashes = snapshot
+    free, evictable, ref, block_hash, mapping, sequences = snapshot
     new_snapshot = (
         _like(free, map(block, free)),
         _like(evictable, map(block, evictable)),
         _like(ref, (ref[b] for b in blocks)),
         _like(block_hash, (block_hash[b] for b in blocks)),
         {key: block(b) for key, b in reversed(mapping.items())},
-        {seq(name): count for name, count in reversed(cached.items())},
-        {seq(name): list(map(block, table)) for name, table in reversed(tables.items())},
-        {seq(name): items for name, items in reversed(tokens.items())},
-        {seq(name): items for name, items in reversed(hashes.items())},
+        {
+            seq(name): layout.made((list(map(block, values[0])), *values[1:]))
+            for name, values in reversed(sequences.items())
+        },
     )
     return new_ledger, new_snapshot
 
