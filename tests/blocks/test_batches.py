@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -44,7 +44,7 @@ def agrees(manager: BlockManager, ledger: Ledger) -> None:
     }
 
 
-def check(manager: BlockManager, ledger: Ledger, ids: list[str], given_tokens: list[int], call: Any) -> None:
+def check(manager: BlockManager, ledger: Ledger, ids: Sequence[Hashable], given_tokens: list[int], call: Any) -> None:
     """The call does what the specification does for these pairs in turn, or both refuse and nothing has changed."""
     before = manager.observe()
     try:

@@ -8,7 +8,6 @@ from kvproofs import sources
 from kvproofs.operations import OPERATIONS
 from kvproofs.theorems import DECLARED, theorems
 
-
 RLIMIT = 1_000_000  # enough for the text as it is
 
 
