@@ -15,10 +15,10 @@ from bench.contestants import CONTESTANTS, Contestant
 from bench.measuring import Plan, run
 from bench.results import merged, read, write
 from bench.terminal import show
-from bench.workloads import LENGTHS, LIVE, MAIN, POOLS, Workload, traces
+from bench.workloads import GROWTH, LENGTHS, LIVE, MAIN, POOLS, Workload, traces
 from kvaudit.terminal import progress_bar
 
-PARTS = ("main", "pools", "lengths", "live", "traces", "memory")
+PARTS = ("main", "pools", "lengths", "live", "traces", "memory", "growth")
 
 
 def main(
@@ -46,7 +46,8 @@ def main(
     if unknown := [name for name in parts if name not in PARTS]:
         raise typer.BadParameter(f"there is no part {unknown[0]}: there are {', '.join(PARTS)}")
     folder = trace_folder or Path(os.environ["KVAUDIT_TRACES"]) if "KVAUDIT_TRACES" in os.environ else trace_folder
-    plan = Plan(_sweeps(parts, folder, quick=quick), rounds, memory="memory" in parts)
+    growth = (_smaller(GROWTH) if quick else GROWTH) if "growth" in parts else None
+    plan = Plan(_sweeps(parts, folder, quick=quick), rounds, memory="memory" in parts, growth=growth)
     contestants = _contestants(only)
     with progress_bar(console) as bar:
         task = bar.add_task("starting", total=plan.steps(len(contestants)), done="")

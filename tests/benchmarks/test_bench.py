@@ -26,7 +26,7 @@ from bench.measuring import Plan, measure, run
 from bench.page import page
 from bench.playing import APPEND, FREE, PROMPT, REFUSAL, play
 from bench.processes import started
-from bench.results import Cost, Measured, Results, Spread, merged, read, write
+from bench.results import Cost, Measured, Reading, Results, Spread, merged, read, write
 from bench.targets import TARGETS, verdicts
 from bench.workloads import LENGTHS, LIVE, MAIN, POOLS, Workload, traces
 from kvblocks import BlockManager
@@ -151,6 +151,57 @@ def test_who_cannot_take_part_is_named_and_the_others_go_on() -> None:
     assert len(steps) == 4
 
 
+# --- a long run -----------------------------------------------------------------------------------------------
+
+LEFT: list[object] = []
+SHORT = Workload("short", "for tests", 64, 200, prompt_tokens=64, shared=32, live=4)
+
+
+class LeavesNames(KvblocksDriver):
+    """A small object stays behind for each request: nothing that the size of a process shows so soon."""
+
+    def free(self, request: Any) -> None:
+        LEFT.append([request])
+        super().free(request)
+
+
+class LeavesBuffers(KvblocksDriver):
+    """Few objects stay behind, and large ones."""
+
+    def free(self, request: Any) -> None:
+        if request.endswith("00"):
+            LEFT.append(b"x" * 2_000_000)
+        super().free(request)
+
+
+def make_names_stay(root: Path | None) -> LeavesNames:
+    return LeavesNames("sha256", "list", batched=False)
+
+
+def make_buffers_stay(root: Path | None) -> LeavesBuffers:
+    return LeavesBuffers("sha256", "list", batched=False)
+
+
+def grown(contestant: Contestant) -> tuple[str, bool | None]:
+    with started([contestant], None) as ([one], _):
+        readings = [one.reading(number, replace(SHORT, requests=2_000)) for number in range(2)]
+    assert readings[0].operations == 2_000 * 6 - 6 and readings[1].operations == 2 * readings[0].operations
+    [verdict] = [row[2:] for row in verdicts(results_of({}, growth=readings)) if row[0].startswith("memory after")]
+    return verdict
+
+
+def test_kvblocks_does_not_grow_and_a_leak_of_either_kind_is_seen() -> None:
+    assert grown(CONTESTANTS[0])[1] is True
+    assert grown(Contestant("names stay", make_names_stay))[1] is False
+    assert grown(Contestant("buffers stay", make_buffers_stay))[1] is False
+
+
+def test_a_long_run_is_read_ten_times() -> None:
+    results = run(Plan({}, 1, growth=SHORT), CONTESTANTS[:1], None, lambda what: None)
+    assert [one.operations for one in results.growth] == [1_194 * n for n in range(1, 11)]
+    assert f"| 11,940 | {results.growth[-1].rss / 2**20:.2f} | " in page(results)
+
+
 # --- what comes of it -----------------------------------------------------------------------------------------
 
 
@@ -173,14 +224,16 @@ def test_ratios_are_of_one_round() -> None:
     assert costs[KVBLOCKS].ratio == Spread(1, 1, 1)
 
 
-def results_of(costs: dict[str, dict[str, float]], memory: dict[str, float] | None = None) -> Results:
+def results_of(
+    costs: dict[str, dict[str, float]], memory: dict[str, float] | None = None, growth: Sequence[Reading] = ()
+) -> Results:
     def cost(us: float) -> Cost:
         return Cost(Spread.of([us]), Spread.of([us]))
 
     of_kind = {kind: {name: cost(us) for name, us in named.items()} for kind, named in costs.items()}
     measured = Measured("a", "x", 8, 16, 1, 64, 1, of_kind, {KVBLOCKS: 0.5}, {})
     pools = [measured, measured]
-    return Results("a machine", 1, [], {}, [measured], pools, [], [], [measured], memory or {})
+    return Results("a machine", 1, [], {}, [measured], pools, [], [], [measured], memory or {}, list(growth))
 
 
 def test_targets_are_met_or_not() -> None:
