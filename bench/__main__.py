@@ -16,6 +16,7 @@ from bench.measuring import Plan, run
 from bench.results import merged, read, write
 from bench.terminal import show
 from bench.workloads import GROWTH, LENGTHS, LIVE, MAIN, POOLS, Workload, traces
+from kvaudit.cli.console import INTERRUPTED, say
 from kvaudit.terminal import progress_bar
 
 PARTS = ("main", "pools", "lengths", "live", "traces", "memory", "growth")
@@ -49,9 +50,13 @@ def main(
     growth = (_smaller(GROWTH) if quick else GROWTH) if "growth" in parts else None
     plan = Plan(_sweeps(parts, folder, quick=quick), rounds, memory="memory" in parts, growth=growth)
     contestants = _contestants(only)
-    with progress_bar(console) as bar:
-        task = bar.add_task("starting", total=plan.steps(len(contestants)), done="")
-        results = run(plan, contestants, nano_vllm, lambda what: bar.update(task, advance=1, description=what))
+    try:
+        with progress_bar(console) as bar:
+            task = bar.add_task("starting", total=plan.steps(len(contestants)), done="")
+            results = run(plan, contestants, nano_vllm, lambda what: bar.update(task, advance=1, description=what))
+    except KeyboardInterrupt:
+        say("error", "interrupted: nothing was written")
+        raise typer.Exit(INTERRUPTED) from None
     show(results, console)
     if write_to is not None:
         from bench.plots import write_plots

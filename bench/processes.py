@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -63,10 +64,8 @@ class Running:
 
     def end(self) -> None:
         self._pipe.close()
-        self._process.join(5)
-        if self._process.is_alive():
-            self._process.terminate()
-            self._process.join()
+        self._process.kill()  # it has nothing to lose, and may be busy for minutes
+        self._process.join()
 
 
 @contextlib.contextmanager
@@ -92,7 +91,8 @@ def _start(contestant: Contestant, root: Path | None) -> Running:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, contestant, root), daemon=True)
-    process.start()
+    with _without_ctrl_c():
+        process.start()
     theirs.close()
     answer = _received(ours, contestant.name)
     if isinstance(answer, str):
@@ -100,6 +100,17 @@ def _start(contestant: Contestant, root: Path | None) -> Running:
         raise Absent(answer)
     version, hasher = answer
     return Running(contestant, version, hasher, ours, process)
+
+
+@contextlib.contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """What is started here never sees Ctrl-C, not even while it loads: it is the parent's, who ends it."""
+    resource_tracker.ensure_running()  # multiprocessing unblocks the signal as it starts this helper of its own
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _received(pipe: Connection, name: str) -> Any:
@@ -111,7 +122,6 @@ def _received(pipe: Connection, name: str) -> Any:
 
 def _serve(pipe: Connection, contestant: Contestant, root: Path | None) -> None:
     """The child: load, then do the work that comes until nobody sends any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, who ends this process
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for as long as the process lives)
     try:
         driver = contestant.make(root)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from audit.auditing import environment_with_mark, left
 from bench.contestants import (
     BARE,
     BUILTIN,
@@ -31,6 +37,7 @@ from bench.targets import TARGETS, verdicts
 from bench.workloads import LENGTHS, LIVE, MAIN, POOLS, Workload, traces
 from kvblocks import BlockManager
 
+ROOT = Path(__file__).parents[2]
 SMALL = Workload("small", "for tests", 256, 30, prompt_tokens=64, shared=40, groups=3, live=4)
 ENGINES = [contestant for contestant in CONTESTANTS if contestant.engine]
 
@@ -257,3 +264,29 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     text = page(results)
     assert "| vLLM 0.33.0 | 0.5 (0.5-0.5) | 0.5 (0.5-0.5) |" in text
     assert "| a prompt block, from a list: times as fast as vLLM 0.33.0 | at least 4 | 0.5 | **not met** |" in text
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="nobody says which processes there are")
+@pytest.mark.parametrize(("processes", "wait_s"), [(1, 0.2), (2, 0.5)], ids=["as it starts", "as it measures"])
+def test_ctrl_c_ends_it_with_a_line_and_nothing_is_left(tmp_path: Path, processes: int, wait_s: float) -> None:
+    """The terminal sends the signal to the processes of the contestants, too, be they ready for it or not."""
+    environment = environment_with_mark()
+    command = [sys.executable, "-m", "bench", "growth", "--only", KVBLOCKS, "--write", str(tmp_path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as bench:
+        try:
+            while sum("spawn_main" in line for line in left(environment)) < processes:
+                assert bench.poll() is None
+                time.sleep(0.01)
+            time.sleep(wait_s)
+            os.killpg(bench.pid, signal.SIGINT)
+            said, errors = bench.communicate(timeout=20)
+        finally:
+            bench.kill()
+    assert (bench.returncode, said, errors) == (130, "", "error: interrupted: nothing was written\n")
+    assert not left(environment) and not list(tmp_path.iterdir())
