@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from bench.contestants import CONTESTANTS, Contestant
 from bench.measuring import Plan, run
@@ -17,6 +16,7 @@ from bench.results import merged, read, write
 from bench.terminal import show
 from bench.workloads import GROWTH, LENGTHS, LIVE, MAIN, POOLS, Workload, traces
 from kvaudit.cli.console import INTERRUPTED, say
+from kvaudit.plain_console import PlainConsole
 from kvaudit.terminal import progress_bar
 
 PARTS = ("main", "pools", "lengths", "live", "traces", "memory", "growth")
@@ -42,7 +42,7 @@ def main(
     ] = None,
 ) -> None:
     """Compare kvblocks with the block managers of serving engines."""
-    console = Console()
+    console = PlainConsole()
     parts = tuple(part or PARTS)
     if unknown := [name for name in parts if name not in PARTS]:
         raise typer.BadParameter(f"there is no part {unknown[0]}: there are {', '.join(PARTS)}")
