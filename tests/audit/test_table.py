@@ -158,7 +158,7 @@ def test_an_entry_keeps_what_a_table_needs() -> None:
 WRONG = {
     "no JSON": (b"{", "is no report that this version knows"),
     "another format": (b'{"format": "kvaudit-report/1"}', "is no report that this version knows"),
-    "nested too deep": (b"[" * 100_000, "is no report that this version knows"),
+    "nested too deep": (b'{"x":' + b"[" * 100_000, "is no report that this version knows"),
     "no such obligation": (Conformance([entry("a", cells={"Z9": HOLDS})]), "there is no obligation Z9"),
     "no such verdict": (Conformance([entry("a", cells={"K1": "fine"})]), "there is no verdict 'fine'"),
     "no such level": (Conformance([entry("a", level="kernel")]), "there is no level 'kernel'"),
