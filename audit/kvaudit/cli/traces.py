@@ -55,7 +55,7 @@ def replay(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     report: Report = None,
 ) -> None:
-    """Play a saved failure again: exit code 0 if it is fixed, 1 if it still fails."""
+    """Play a saved failure again: exit code 0 if it is fixed, 1 if it still fails, 3 if it cannot be told."""
     from kvaudit.findings import finding_again
     from kvaudit.pictures.terminal import picture
     from kvaudit.replay import replay as play_again
