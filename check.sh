@@ -74,9 +74,10 @@ from kvaudit.engines.fetch import packages
 sys.exit(importlib.util.find_spec("torch") is None and not (packages() / "torch").is_dir())'
 }
 
-# The whole suite on all processors; with ARGS as pytest has it, for --pdb and the like.
+# The whole suite on all processors, of which one that is done takes tests from the others: some take a minute.
+# With ARGS as pytest has it, for --pdb and the like.
 part_test() {
-    if [ $# = 0 ]; then set -- -n auto; fi
+    if [ $# = 0 ]; then set -- -n auto --dist worksteal; fi
     step pytest pytest "$@"
 }
 

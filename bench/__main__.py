@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from bench.contestants import CONTESTANTS, Contestant
 from bench.measuring import Plan, run
 from bench.results import merged, read, write
 from bench.terminal import show
-from bench.workloads import LENGTHS, LIVE, MAIN, POOLS, Workload, traces
+from bench.workloads import GROWTH, LENGTHS, LIVE, MAIN, POOLS, Workload, traces
+from kvaudit.cli.console import INTERRUPTED, say
+from kvaudit.plain_console import PlainConsole
 from kvaudit.terminal import progress_bar
 
-PARTS = ("main", "pools", "lengths", "live", "traces", "memory")
+PARTS = ("main", "pools", "lengths", "live", "traces", "memory", "growth")
 
 
 def main(
@@ -41,16 +42,21 @@ def main(
     ] = None,
 ) -> None:
     """Compare kvblocks with the block managers of serving engines."""
-    console = Console()
+    console = PlainConsole()
     parts = tuple(part or PARTS)
     if unknown := [name for name in parts if name not in PARTS]:
         raise typer.BadParameter(f"there is no part {unknown[0]}: there are {', '.join(PARTS)}")
     folder = trace_folder or Path(os.environ["KVAUDIT_TRACES"]) if "KVAUDIT_TRACES" in os.environ else trace_folder
-    plan = Plan(_sweeps(parts, folder, quick=quick), rounds, memory="memory" in parts)
+    growth = (_smaller(GROWTH) if quick else GROWTH) if "growth" in parts else None
+    plan = Plan(_sweeps(parts, folder, quick=quick), rounds, memory="memory" in parts, growth=growth)
     contestants = _contestants(only)
-    with progress_bar(console) as bar:
-        task = bar.add_task("starting", total=plan.steps(len(contestants)), done="")
-        results = run(plan, contestants, nano_vllm, lambda what: bar.update(task, advance=1, description=what))
+    try:
+        with progress_bar(console) as bar:
+            task = bar.add_task("starting", total=plan.steps(len(contestants)), done="")
+            results = run(plan, contestants, nano_vllm, lambda what: bar.update(task, advance=1, description=what))
+    except KeyboardInterrupt:
+        say("error", "interrupted: nothing was written")
+        raise typer.Exit(INTERRUPTED) from None
     show(results, console)
     if write_to is not None:
         from bench.plots import write_plots

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.contestants import KVBLOCKS, Contestant
+from bench.growth import READINGS
 from bench.playing import Played
 from bench.processes import Broken, Running, started
-from bench.results import Cost, Entrant, Measured, Results, Spread
+from bench.results import Cost, Entrant, Measured, Reading, Results, Spread
 from bench.workloads import Workload
 
 Tell = Callable[[str], None]
@@ -21,15 +22,25 @@ Costs = dict[str, dict[str, list[float]]]  # by what was done, by contestant: a 
 
 
 class Plan:
-    """What is to be measured. sweeps: workloads by the field of `Results` that they belong to."""
+    """What is to be measured. sweeps: workloads by the field of `Results` that they belong to.
 
-    def __init__(self, sweeps: dict[str, Sequence[Workload]], rounds: int, *, memory: bool) -> None:
-        self.sweeps, self.rounds, self.memory = sweeps, rounds, memory
+    growth: what kvblocks plays `READINGS` times while its memory is read.
+    """
+
+    def __init__(
+        self,
+        sweeps: dict[str, Sequence[Workload]],
+        rounds: int,
+        *,
+        memory: bool = False,
+        growth: Workload | None = None,
+    ) -> None:
+        self.sweeps, self.rounds, self.memory, self.growth = sweeps, rounds, memory, growth
 
     def steps(self, contestants: int) -> int:
         """How often `Tell` is called at most."""
         number = sum(len(workloads) for workloads in self.sweeps.values()) * self.rounds + self.memory
-        return number * contestants
+        return number * contestants + (READINGS if self.growth else 0)
 
 
 def run(plan: Plan, contestants: Sequence[Contestant], nano_vllm: Path | None, tell: Tell) -> Results:
@@ -45,6 +56,7 @@ def run(plan: Plan, contestants: Sequence[Contestant], nano_vllm: Path | None, t
             entrants=[Entrant(one.contestant.name, one.version, one.hash) for one in running],
             absent=absent,
             bytes_per_block=_memory(running, tell) if plan.memory else {},
+            growth=_growth(contestants[0], plan.growth, tell) if plan.growth else [],
             **measured,
         )
 
@@ -103,6 +115,16 @@ def _memory(running: Sequence[Running], tell: Tell) -> dict[str, float]:
         tell(f"memory: {one.contestant.name}")
         if not one.contestant.name.startswith("bare"):
             found[one.contestant.name] = round(one.bytes_per_block(), 1)
+    return found
+
+
+def _growth(contestant: Contestant, workload: Workload, tell: Tell) -> list[Reading]:
+    """In a process of its own: one that has played other workloads has their memory."""
+    found = []
+    with started([contestant], None) as ([one], _):
+        for number in range(READINGS):
+            tell(f"growth: {contestant.name}, {number + 1} of {READINGS}")
+            found.append(one.reading(number, workload))
     return found
 
 

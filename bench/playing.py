@@ -44,7 +44,7 @@ def play(driver: Driver, workload: Workload) -> Played:
     fillers = list(workload.fillers()) if workload.full else []
     driver.pool(workload.num_blocks, workload.block_size, max([longest, *map(len, fillers)]))
     for i, tokens in enumerate(fillers):
-        driver.free(_started(driver.start(f"filler {i}", driver.prepared(tokens))))
+        driver.free(placed(driver.start(f"filler {i}", driver.prepared(tokens))))
     fillers.clear()
     gc.collect()
     gc.freeze()  # as engines do when they have started: what was made so far is not looked at again
@@ -67,7 +67,7 @@ def _played(driver: Driver, workload: Workload, prompts: list[Any]) -> Played:
         started = thread_time()
         request = driver.start(f"r{step}", prompt)
         played.add(PROMPT, thread_time() - started, -(-len(prompt) // size))
-        _started(request)
+        placed(request)
         played.hit_tokens += driver.hit_tokens(request)
         played.prompt_tokens += len(prompt)
         live.append((request, len(prompt), step))
@@ -90,7 +90,7 @@ def _refused(driver: Driver, workload: Workload, prompts: list[Any]) -> Played:
     played, size = Played(), workload.block_size
     fits = workload.num_blocks // (-(-workload.prompt_tokens // size))
     for i, prompt in enumerate(prompts[:fits]):
-        _started(driver.start(f"live {i}", prompt))
+        placed(driver.start(f"live {i}", prompt))
     for i, prompt in enumerate(prompts[fits:]):
         started = thread_time()
         request = driver.start(f"r{i}", prompt)
@@ -100,7 +100,8 @@ def _refused(driver: Driver, workload: Workload, prompts: list[Any]) -> Played:
     return played
 
 
-def _started(request: Any) -> Any:
+def placed(request: Any) -> Any:
+    """The request itself. Raises RuntimeError if there was no room for it."""
     if request is None:
         raise RuntimeError("the pool of this workload is too small")
     return request

@@ -7,17 +7,24 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.contestants import Absent, Contestant
+from bench.drivers import Driver
+from bench.growth import reading
 from bench.memory import bytes_per_block
 from bench.playing import Played, play
+from bench.results import Reading
 from bench.workloads import Workload
+
+T = TypeVar("T")
 
 
 class Broken(Exception):
@@ -36,27 +43,29 @@ class Running:
 
     def play(self, workload: Workload) -> Played:
         """Play it once. Raises Broken."""
-        self._pipe.send(workload)
-        answer = _received(self._pipe, self.contestant.name)
-        if isinstance(answer, str):
-            raise Broken(answer)
-        played: Played = answer
-        return played
+        return self._ask(partial(play, workload=workload))
 
     def bytes_per_block(self) -> float:
         """The memory of a pool that is all cached. Raises Broken."""
-        self._pipe.send(None)
+        return self._ask(bytes_per_block)
+
+    def reading(self, number: int, workload: Workload) -> Reading:
+        """The memory of the process when the workload was played once more. Raises Broken."""
+        return self._ask(partial(reading, number=number, workload=workload))
+
+    def _ask(self, work: Callable[[Driver], T]) -> T:
+        """What the work on its driver gives, over there."""
+        self._pipe.send(work)
         answer = _received(self._pipe, self.contestant.name)
         if isinstance(answer, str):
             raise Broken(answer)
-        return float(answer)
+        given: T = answer
+        return given
 
     def end(self) -> None:
         self._pipe.close()
-        self._process.join(5)
-        if self._process.is_alive():
-            self._process.terminate()
-            self._process.join()
+        self._process.kill()  # it has nothing to lose, and may be busy for minutes
+        self._process.join()
 
 
 @contextlib.contextmanager
@@ -82,7 +91,8 @@ def _start(contestant: Contestant, root: Path | None) -> Running:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, contestant, root), daemon=True)
-    process.start()
+    with _without_ctrl_c():
+        process.start()
     theirs.close()
     answer = _received(ours, contestant.name)
     if isinstance(answer, str):
@@ -90,6 +100,17 @@ def _start(contestant: Contestant, root: Path | None) -> Running:
         raise Absent(answer)
     version, hasher = answer
     return Running(contestant, version, hasher, ours, process)
+
+
+@contextlib.contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """What is started here never sees Ctrl-C, not even while it loads: it is the parent's, who ends it."""
+    resource_tracker.ensure_running()  # multiprocessing unblocks the signal as it starts this helper of its own
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _received(pipe: Connection, name: str) -> Any:
@@ -100,8 +121,7 @@ def _received(pipe: Connection, name: str) -> Any:
 
 
 def _serve(pipe: Connection, contestant: Contestant, root: Path | None) -> None:
-    """The child: load, then play what comes until nobody sends any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, who ends this process
+    """The child: load, then do the work that comes until nobody sends any more."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for as long as the process lives)
     try:
         driver = contestant.make(root)
@@ -111,12 +131,12 @@ def _serve(pipe: Connection, contestant: Contestant, root: Path | None) -> None:
     pipe.send((driver.version, driver.hash))
     while True:
         try:
-            workload = pipe.recv()
+            work = pipe.recv()
         except EOFError:
             return
         answer: Any
         try:
-            answer = play(driver, workload) if workload is not None else bytes_per_block(driver)
+            answer = work(driver)
         except Exception as error:
             answer = f"{type(error).__name__}: {error}"
         try:

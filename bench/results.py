@@ -53,8 +53,22 @@ class Entrant(msgspec.Struct, frozen=True):
     hash: str
 
 
+class Reading(msgspec.Struct, frozen=True):
+    """The memory of a process after so many operations. rss: resident bytes. objects: blocks that Python has allocated.
+
+    The first sees all there is, in pages; the second is exact, and sees small objects only.
+    """
+
+    operations: int
+    rss: int
+    objects: int
+
+
 class Results(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-bench/1"):
-    """One run. absent: who could not take part, and why. bytes_per_block: of a pool that is all cached."""
+    """One run. absent: who could not take part, and why. bytes_per_block: of a pool that is all cached.
+
+    growth: of kvblocks, in a process that does nothing else.
+    """
 
     machine: str
     rounds: int
@@ -66,6 +80,7 @@ class Results(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-benc
     live: list[Measured]
     traces: list[Measured]
     bytes_per_block: dict[str, float]
+    growth: list[Reading] = []
 
     def named(self, workload: str) -> Measured | None:
         """The main workload of that name."""
@@ -79,7 +94,7 @@ def read(path: Path) -> Results:
 
 def merged(old: Results, new: Results) -> Results:
     """The new results, and of what was not measured now the old ones: a part can be measured again by itself."""
-    parts = ("main", "pools", "lengths", "live", "traces", "bytes_per_block")
+    parts = ("main", "pools", "lengths", "live", "traces", "bytes_per_block", "growth")
     kept = {part: getattr(old, part) for part in parts if not getattr(new, part)}
     return msgspec.structs.replace(new, **kept)
 

@@ -52,6 +52,14 @@ def _growth(results: Results) -> float | None:
     return max(known) / min(known) if len(known) > 1 else None
 
 
+def _more_memory(results: Results) -> float | None:
+    """Percent by which the last reading is above the first: of bytes or of objects, whichever grew more."""
+    if len(results.growth) < 2:
+        return None
+    first, last = results.growth[0], results.growth[-1]
+    return 100 * (max(last.rss / first.rss, last.objects / first.objects) - 1)
+
+
 TARGETS = (
     Target("a prompt block, from a list: times as fast as vLLM 0.33.0", _times(PROMPT, VLLM, KVBLOCKS), 4),
     Target("a prompt block, from an array: times as fast as vLLM 0.33.0", _times(PROMPT, VLLM, ARRAY), 6),
@@ -64,6 +72,7 @@ TARGETS = (
     Target("a freed block: times as fast as vLLM 0.33.0", _times(FREE, VLLM, KVBLOCKS), 3),
     Target("a prompt block on the largest pool: times the smallest", _growth, 1.5, at_least=False),
     Target("bytes a block, all cached", lambda results: results.bytes_per_block.get(KVBLOCKS), 250, at_least=False),
+    Target("memory after ten times as many operations: % more", _more_memory, 1, at_least=False),
 )
 
 

@@ -16,6 +16,9 @@ def show(results: Results, console: Console) -> None:
         console.print(_table(measured))
     for name, number in results.bytes_per_block.items():
         console.print(f"{name}: {number:,.0f} bytes a block", highlight=False)
+    for one in results.growth:
+        told = f"{one.rss / 2**20:.2f} MiB, {one.objects:,} objects"
+        console.print(f"after {one.operations:,} operations: {told}", highlight=False)
     for name, why in results.absent.items():
         console.print(f"{name} does not take part: {why}", style="yellow", markup=False, highlight=False)
     rows = verdicts(results)

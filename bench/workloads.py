@@ -36,6 +36,7 @@ class Workload:
     refused: bool = False
     decode: int = 0
     trace: str = ""
+    seed: int = 7
 
     def prompts(self) -> Iterator[Tokens]:
         """The prompts, the same at each call."""
@@ -43,7 +44,7 @@ class Workload:
             for request in read_workload(Path(self.trace), None).requests[: self.requests]:
                 yield request.prompt
             return
-        rng = random.Random(7)
+        rng = random.Random(self.seed)
         beginnings = [_tokens(rng, self.shared) for _ in range(self.groups)]
         for i in range(self.requests):
             yield beginnings[i % self.groups] + _tokens(rng, self.prompt_tokens - self.shared)
@@ -80,6 +81,12 @@ LIVE = tuple(
     Workload(f"{live} live", "decoding", 300 * live + 300, live, 256, live=live, decode=steps)
     for live, steps in ((1, 4096), (8, 4096), (64, 1024), (512, 128), (2048, 32))
 )
+
+
+GROWTH = Workload(
+    "growth", "half of each prompt shared, a pool that is full", 8192, 31_264, 64, shared=32, live=30, full=True
+)
+"""A million operations: of each request an allocate, 30 appended tokens and a free."""
 
 
 def traces(folder: Path) -> list[Workload]:

@@ -14,6 +14,7 @@ import msgspec
 from kvaudit.errors import UsageError
 from kvaudit.explore.report import EXHAUSTIVE, Explored
 from kvaudit.goals import GOALS
+from kvaudit.json_files import read_json
 from kvaudit.report import HOLDS, VIOLATED, Report
 from kvspec.obligations import OBLIGATIONS
 
@@ -77,15 +78,8 @@ def read_matrix(paths: Iterable[Path]) -> Matrix:
 
 
 def _read(path: Path) -> Sequence[Evidence]:
-    try:
-        read = _decoder.decode(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"{path} is no result that this version knows ({error}); "
-            "it reads what `kvaudit run --json`, `kvaudit explore --json` and `python -m kvproofs --json` write"
-        ) from None
+    hint = "it reads what `kvaudit run --json`, `kvaudit explore --json` and `python -m kvproofs --json` write"
+    read = read_json(path, _decoder, "result", hint)
     if isinstance(read, Report):
         return [from_report(read)]
     if isinstance(read, Explored):

@@ -6,9 +6,10 @@ import io
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from kvaudit.levels import LEVELS
+from kvaudit.plain_console import PlainConsole
 from kvaudit.report import BY_DESIGN, HOLDS, NOT_OBSERVABLE, TRUSTING, VIOLATED, VIOLATION, Report, Row
 from kvaudit.terminal import finding_shown
 
@@ -58,5 +59,5 @@ def _violation(row: Row, report: Report) -> str:
 def as_text(shown: RenderableType, *, width: int | None = None) -> str:
     """What the terminal shows, without colours; without a width nothing is folded."""
     file = io.StringIO()
-    Console(file=file, width=width or _WIDTH, color_system=None).print(shown, soft_wrap=width is None)
+    PlainConsole(file=file, width=width or _WIDTH, color_system=None).print(shown, soft_wrap=width is None)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()).rstrip()

@@ -129,6 +129,7 @@ SGLANG = Profile(
     ),
     beyond=_TREE_BEYOND,
 )
+_ONE_COPY_BEYOND: dict[str, str] = dict.fromkeys(_TREE_BEYOND, "each content is held once")
 TRANSFORMERS = Profile(
     "transformers",
     "a request adopts the older copy of its content, and all that is cached is given up at once",
@@ -141,9 +142,7 @@ TRANSFORMERS = Profile(
     ),
     limits=Limits(most_token=2**31 - 1),
     beyond={
-        **dict.fromkeys(
-            ("duplicated", "original evicted", "gap in the cache", "evicted its own"), "each content is held once"
-        ),
+        **_ONE_COPY_BEYOND,
         "evicted in order": "all that is cached and idle is given up at once",
     },
 )
@@ -157,11 +156,7 @@ TRANSFORMERS_5_5 = Profile(
         "of what is cached and idle, the newest is given up first (cache_manager.py:102-107)",
         "as many blocks are asked for as the tokens need: the scheduler may ask for one more (scheduler.py:122)",
     ),
-    beyond={
-        **dict.fromkeys(
-            ("duplicated", "original evicted", "gap in the cache", "evicted its own"), "each content is held once"
-        ),
-    },
+    beyond=_ONE_COPY_BEYOND,
 )
 
 LMDEPLOY = Profile(

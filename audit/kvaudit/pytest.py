@@ -14,13 +14,14 @@ import pytest
 
 from _kvaudit_pytest import TOLD
 from kvaudit.cli.options import FAILURES
+from kvaudit.ending import INTERRUPTED
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.levels import rules_for
 from kvaudit.outcomes import Outcome, as_text, outcome_of
 from kvaudit.pytest_session import Made, made_once, progress_shown
 from kvaudit.refusals import Refusals, refusal_names
 from kvaudit.report import Report
-from kvaudit.runner import DEFAULT_MAX_STEPS, DEFAULT_SEED, INTERRUPTED, Audit, Options
+from kvaudit.runner import DEFAULT_MAX_STEPS, DEFAULT_SEED, Audit, Options
 from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec, name_of_class, profile_named
 from kvaudit.terminal import last_line
 from kvspec.obligations import OBLIGATIONS

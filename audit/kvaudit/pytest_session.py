@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from rich.console import Console
 
+from kvaudit.plain_console import PlainConsole
 from kvaudit.report import Event, Progress, Report
 from kvaudit.terminal import advance, progress_bar
 
@@ -65,7 +65,7 @@ def progress_shown(config: pytest.Config, target: str) -> Iterator[Callable[[Eve
         return
     lifted = capture.global_and_fixture_disabled
     with lifted():
-        bar = progress_bar(Console(file=sys.__stderr__), auto_refresh=False)
+        bar = progress_bar(PlainConsole(file=sys.__stderr__), auto_refresh=False)
         if not bar.disable:
             reporter.ensure_newline()  # the bar takes the whole line
     task, drawn_at = bar.add_task("starting", total=None, done=""), 0.0

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from fractions import Fraction
 
 from kvaudit.errors import UsageError
 
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_AMOUNT = re.compile(r"(\d{1,30}(?:\.\d{1,30})?)\s*([a-z]*)", re.IGNORECASE)
 _LETTERS = "kmgt"
 _BYTES = (
     {"": 1, "b": 1}
@@ -43,7 +42,7 @@ def _amount(option: str, text: str, units: dict[str, int], examples: str) -> int
     match = _AMOUNT.fullmatch(text.strip())
     if match is None or match[2].lower() not in units:
         raise UsageError(f"{option} {text}: say it as {examples}")
-    amount = Decimal(match[1]) * units[match[2].lower()]
+    amount = Fraction(match[1]) * units[match[2].lower()]
     if amount != int(amount):
         raise UsageError(f"{option} {text} is no whole number")
     return int(amount)
@@ -56,4 +55,5 @@ def bytes_shown(amount: int) -> str:
         if size < 1024 or unit == "TiB":
             break
         size /= 1024
-    return f"{amount} B" if unit == "B" else f"{float(size):,.2f} {unit}"
+    whole, hundredths = divmod(round(size * 100), 100)
+    return f"{amount} B" if unit == "B" else f"{whole:,}.{hundredths:02} {unit}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from kvaudit import words
 from kvaudit.breach import gravest
@@ -46,6 +47,10 @@ def replay(
             console.print(f"     {profile.excuses[place]}", markup=False, highlight=False, soft_wrap=True)
         console.print(f"[bold yellow]{BY_DESIGN}[/]: the profile {profile.name} excuses it", highlight=False)
         return CONFORMS
+    left_out = _left_out(execution, lines) if not execution.breaches else ""
+    if left_out:
+        console.print(f"[bold yellow]cannot be told[/]: {escape(left_out)}", highlight=False, soft_wrap=True)
+        return INCONCLUSIVE
     shows = any(line.differs for line in lines)  # then no observe() is needed to see it again
     missing = unseen(profile, header.obligation, target.capabilities) if not execution.breaches and not shows else []
     if missing:
@@ -63,6 +68,19 @@ def replay(
     before = f" (when it was saved: {header.obligation})" if header.obligation not in ("", now) else ""
     console.print(f"[bold red]still failing[/]: {now} is violated{before}", highlight=False)
     return VIOLATION
+
+
+def _left_out(execution: Execution[Any, Any], lines: Sequence[TraceLine]) -> str:
+    """What is to be said where the last operation, at which the failure showed, could not be made; else nothing."""
+    played = {id(one.operation) for one in execution.played}
+    missing = [number for number, line in enumerate(lines, start=1) if id(line.operation) not in played]
+    if not missing or missing[-1] < len(lines):
+        return ""
+    those = f"{words.count(len(missing), 'operation')} of {len(lines)}"
+    return (
+        f"{those} could not be made here, the last among them: no caller may begin a sequence whose id is live, or go "
+        f"on with one that is not (the first is line {missing[0] + 1} of the trace)"
+    )
 
 
 def _when_saved(line: TraceLine, now: str) -> str:

@@ -17,6 +17,7 @@ import msgspec
 
 from kvaudit import __version__
 from kvaudit.breach import gravest
+from kvaudit.ending import BudgetSpent, CutShort, until_its_end
 from kvaudit.errors import UsageError
 from kvaudit.execution import Execution
 from kvaudit.findings import Failure, Subject, failure_of, keep, kept_at
@@ -45,7 +46,7 @@ from kvaudit.report import (
     Progress,
     Report,
 )
-from kvaudit.session import Budget, BudgetSpent, CutShort, Session
+from kvaudit.session import Budget, Session
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.trace import Origin, read_trace
 from kvaudit.verdicts import inconclusive, misuse_row, rows, stale
@@ -57,9 +58,6 @@ from kvspec import SPEC_VERSION
 
 DEFAULT_MAX_STEPS = 20_000
 DEFAULT_SEED = 0
-INTERRUPTED = "interrupted"
-"""Why an audit was cut short that Ctrl-C has ended."""
-
 _PROGRESS_EVERY_S = 0.1
 
 
@@ -124,26 +122,14 @@ class Audit:
 
     def run(self) -> Report:
         """Run to the end of the budget, or to Ctrl-C, and return what was found out."""
-        cut_short = ""
-        with self._interrupt:
-            try:
-                with self._workers or contextlib.nullcontext():
-                    self._emit(Begun(self._header()))
-                    self._replay_known()
-                    self._replay_saved()
-                    self._play_witnesses()
-                    self._try_misuse()
-                    self._generate()
-            except BudgetSpent:
-                pass
-            except CutShort as cut:
-                cut_short = str(cut)
-            except KeyboardInterrupt:
-                self._interrupt.came = True
-            except Exception:
-                if not self._interrupt.came:
-                    raise  # else it is what a KeyboardInterrupt has become on its way
-        report = self._report(INTERRUPTED if self._interrupt.came else cut_short)
+        with until_its_end(self._interrupt) as ending, self._workers or contextlib.nullcontext():
+            self._emit(Begun(self._header()))
+            self._replay_known()
+            self._replay_saved()
+            self._play_witnesses()
+            self._try_misuse()
+            self._generate()
+        report = self._report(ending.why)
         self._emit(Ended(report))
         return report
 

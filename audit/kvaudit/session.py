@@ -11,6 +11,7 @@ import msgspec
 from kvaudit import words
 from kvaudit.breach import gravest
 from kvaudit.collecting import rarely_collecting
+from kvaudit.ending import BudgetSpent, CutShort
 from kvaudit.execution import Execution, Played
 from kvaudit.findings import Failure, Subject, details, failure_of
 from kvaudit.groups import Groups, key_of
@@ -30,14 +31,6 @@ _PATIENCE_WITH_HANGS_S = 30.0
 _DOES_NOT_REPEAT = (
     "the same program on a fresh pool goes otherwise: state is left over from other pools, or there is chance"
 )
-
-
-class BudgetSpent(BaseException):
-    """Ends a session. Not an Exception, so that Hypothesis passes it on untouched."""
-
-
-class CutShort(BaseException):
-    """Ends a session before its budget; the message says why."""
 
 
 class _Breached(BaseException):

@@ -14,10 +14,11 @@ import statistics
 import sys
 import time
 
+from kvaudit.ending import BudgetSpent
 from kvaudit.findings import Subject
 from kvaudit.groups import Groups
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Pool, Refused
-from kvaudit.session import Budget, BudgetSpent, Session
+from kvaudit.session import Budget, Session
 from kvaudit.targets import Target, TargetSpec, profile_named
 from kvaudit.turns import turns
 from kvaudit.workload import RULEBOOK, Driver, Engine

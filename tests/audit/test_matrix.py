@@ -93,6 +93,7 @@ NO_EVIDENCE = {
     "no JSON": (b"{", "is no result that this version knows"),
     "another format": (b'{"format": "kvaudit-trace/1"}', "is no result that this version knows"),
     "not text": (b"\xff\xfe\x00", "is no result that this version knows"),
+    "nested too deep": (b'{"x":' + b"[" * 100_000, "is no result that this version knows"),
     "unknown obligation": (evidence("proof", {"Z9": "why"}), "there is no obligation Z9"),
     "a row too few": (evidence("proof", cells={}, blanks={}), "has neither a figure nor a reason for none"),
     "both": (evidence("proof", cells=evidence("proof").cells, blanks={"I1": "why"}), "I1 has a figure and a reason"),

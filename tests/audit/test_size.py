@@ -220,8 +220,10 @@ def test_amounts_are_exact() -> None:
     assert bytes_of("", "1.5GB") == bytes_of("", "1.5g") == bytes_of("", "1500000000") == 1_500_000_000
     assert (count_of("", "64k"), count_of("", "1.5m"), count_of("", "7")) == (64_000, 1_500_000, 7)
     assert fraction_of("", "0.9") == fraction_of("", "90%") == fraction_of("", "9/10") == Fraction(9, 10)
+    assert bytes_of("", "100000000000000000000000000001KiB") == (10**29 + 1) * 1024
     assert [bytes_shown(n) for n in (0, 1023, 1024, 3 * GIB // 2)] == ["0 B", "1023 B", "1.00 KiB", "1.50 GiB"]
-    for wrong in ("", "GiB", "1.5", "-1", "1e9"):
+    assert bytes_shown(2**40 * 10**400) == f"{10**400:,}.00 TiB"
+    for wrong in ("", "GiB", "1.5", "-1", "1e9", "9" * 5000):
         with pytest.raises(UsageError):
             bytes_of("--memory", wrong)
     for wrong in ("0", "x", "1/0", "101%"):

@@ -105,6 +105,17 @@ def test_the_markdown_says_what_is_so() -> None:
     assert {line.count("|") for line in lines[:5]} == {len(OBLIGATIONS) + 7}
 
 
+def test_a_name_made_by_hand_stays_in_its_cell() -> None:
+    lines = list(markdown(Conformance([entry("a\n| b", profile="x|y", date="to\nday")])))
+    assert len(lines) == 5
+    assert lines[2].startswith("| a \\| b | manager | `x\\|y` |") and lines[2].endswith(" to day |")
+
+
+def test_a_date_made_by_hand_is_no_picture(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_bytes(msgspec.json.encode(Conformance([entry("a", date=":smile:")])))
+    assert ":smile:" in kvaudit("table", "x.json", cwd=tmp_path).out
+
+
 def test_the_page_is_whole_and_loads_nothing() -> None:
     html = page(TABLE)
     assert [tag for tag in tags(html) if tag.name in ("script", "img", "link") or "src" in tag.attributes] == []
@@ -147,6 +158,7 @@ def test_an_entry_keeps_what_a_table_needs() -> None:
 WRONG = {
     "no JSON": (b"{", "is no report that this version knows"),
     "another format": (b'{"format": "kvaudit-report/1"}', "is no report that this version knows"),
+    "nested too deep": (b'{"x":' + b"[" * 100_000, "is no report that this version knows"),
     "no such obligation": (Conformance([entry("a", cells={"Z9": HOLDS})]), "there is no obligation Z9"),
     "no such verdict": (Conformance([entry("a", cells={"K1": "fine"})]), "there is no verdict 'fine'"),
     "no such level": (Conformance([entry("a", level="kernel")]), "there is no level 'kernel'"),

@@ -79,6 +79,16 @@ def test_what_another_target_has_left_stays(tmp_path: Path) -> None:
         assert read_trace(test.with_name("trace.jsonl"))[0].target == f"blocks.py:{name}"
 
 
+def test_what_no_caller_may_do_is_not_called_fixed(tmp_path: Path) -> None:
+    """A trace made by hand: its last operation begins a sequence that is live, so nothing was tried."""
+    again = Scenario(POOL, (Allocate("a", (1,)), Allocate("a", (1,))))
+    write_trace(tmp_path / "t.jsonl", HEADER, lines_of(again))
+    said = kvaudit("replay", "t.jsonl", "--target", "kvblocks", cwd=tmp_path)
+    assert said.code == 3
+    assert "cannot be told: 1 operation of 2 could not be made here, the last among them" in said.all
+    assert "the first is line 3 of the trace" in said.all
+
+
 def test_replay_on_another_target_in_a_child(tmp_path: Path) -> None:
     path = saved(tmp_path)
     assert kvaudit("replay", str(path), "--isolate", cwd=tmp_path).code == 1

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from audit.auditing import environment_with_mark, left
 from bench.contestants import (
     BARE,
     BUILTIN,
@@ -26,11 +32,12 @@ from bench.measuring import Plan, measure, run
 from bench.page import page
 from bench.playing import APPEND, FREE, PROMPT, REFUSAL, play
 from bench.processes import started
-from bench.results import Cost, Measured, Results, Spread, merged, read, write
+from bench.results import Cost, Measured, Reading, Results, Spread, merged, read, write
 from bench.targets import TARGETS, verdicts
 from bench.workloads import LENGTHS, LIVE, MAIN, POOLS, Workload, traces
 from kvblocks import BlockManager
 
+ROOT = Path(__file__).parents[2]
 SMALL = Workload("small", "for tests", 256, 30, prompt_tokens=64, shared=40, groups=3, live=4)
 ENGINES = [contestant for contestant in CONTESTANTS if contestant.engine]
 
@@ -151,6 +158,57 @@ def test_who_cannot_take_part_is_named_and_the_others_go_on() -> None:
     assert len(steps) == 4
 
 
+# --- a long run -----------------------------------------------------------------------------------------------
+
+LEFT: list[object] = []
+SHORT = Workload("short", "for tests", 64, 200, prompt_tokens=64, shared=32, live=4)
+
+
+class LeavesNames(KvblocksDriver):
+    """A small object stays behind for each request: nothing that the size of a process shows so soon."""
+
+    def free(self, request: Any) -> None:
+        LEFT.append([request])
+        super().free(request)
+
+
+class LeavesBuffers(KvblocksDriver):
+    """Few objects stay behind, and large ones."""
+
+    def free(self, request: Any) -> None:
+        if request.endswith("00"):
+            LEFT.append(b"x" * 2_000_000)
+        super().free(request)
+
+
+def make_names_stay(root: Path | None) -> LeavesNames:
+    return LeavesNames("sha256", "list", batched=False)
+
+
+def make_buffers_stay(root: Path | None) -> LeavesBuffers:
+    return LeavesBuffers("sha256", "list", batched=False)
+
+
+def grown(contestant: Contestant) -> tuple[str, bool | None]:
+    with started([contestant], None) as ([one], _):
+        readings = [one.reading(number, replace(SHORT, requests=2_000)) for number in range(2)]
+    assert readings[0].operations == 2_000 * 6 - 6 and readings[1].operations == 2 * readings[0].operations
+    [verdict] = [row[2:] for row in verdicts(results_of({}, growth=readings)) if row[0].startswith("memory after")]
+    return verdict
+
+
+def test_kvblocks_does_not_grow_and_a_leak_of_either_kind_is_seen() -> None:
+    assert grown(CONTESTANTS[0])[1] is True
+    assert grown(Contestant("names stay", make_names_stay))[1] is False
+    assert grown(Contestant("buffers stay", make_buffers_stay))[1] is False
+
+
+def test_a_long_run_is_read_ten_times() -> None:
+    results = run(Plan({}, 1, growth=SHORT), CONTESTANTS[:1], None, lambda what: None)
+    assert [one.operations for one in results.growth] == [1_194 * n for n in range(1, 11)]
+    assert f"| 11,940 | {results.growth[-1].rss / 2**20:.2f} | " in page(results)
+
+
 # --- what comes of it -----------------------------------------------------------------------------------------
 
 
@@ -173,14 +231,16 @@ def test_ratios_are_of_one_round() -> None:
     assert costs[KVBLOCKS].ratio == Spread(1, 1, 1)
 
 
-def results_of(costs: dict[str, dict[str, float]], memory: dict[str, float] | None = None) -> Results:
+def results_of(
+    costs: dict[str, dict[str, float]], memory: dict[str, float] | None = None, growth: Sequence[Reading] = ()
+) -> Results:
     def cost(us: float) -> Cost:
         return Cost(Spread.of([us]), Spread.of([us]))
 
     of_kind = {kind: {name: cost(us) for name, us in named.items()} for kind, named in costs.items()}
     measured = Measured("a", "x", 8, 16, 1, 64, 1, of_kind, {KVBLOCKS: 0.5}, {})
     pools = [measured, measured]
-    return Results("a machine", 1, [], {}, [measured], pools, [], [], [measured], memory or {})
+    return Results("a machine", 1, [], {}, [measured], pools, [], [], [measured], memory or {}, list(growth))
 
 
 def test_targets_are_met_or_not() -> None:
@@ -204,3 +264,29 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     text = page(results)
     assert "| vLLM 0.33.0 | 0.5 (0.5-0.5) | 0.5 (0.5-0.5) |" in text
     assert "| a prompt block, from a list: times as fast as vLLM 0.33.0 | at least 4 | 0.5 | **not met** |" in text
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="nobody says which processes there are")
+@pytest.mark.parametrize(("processes", "wait_s"), [(1, 0.2), (2, 0.5)], ids=["as it starts", "as it measures"])
+def test_ctrl_c_ends_it_with_a_line_and_nothing_is_left(tmp_path: Path, processes: int, wait_s: float) -> None:
+    """The terminal sends the signal to the processes of the contestants, too, be they ready for it or not."""
+    environment = environment_with_mark()
+    command = [sys.executable, "-m", "bench", "growth", "--only", KVBLOCKS, "--write", str(tmp_path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as bench:
+        try:
+            while sum("spawn_main" in line for line in left(environment)) < processes:
+                assert bench.poll() is None
+                time.sleep(0.01)
+            time.sleep(wait_s)
+            os.killpg(bench.pid, signal.SIGINT)
+            said, errors = bench.communicate(timeout=20)
+        finally:
+            bench.kill()
+    assert (bench.returncode, said, errors) == (130, "", "error: interrupted: nothing was written\n")
+    assert not left(environment) and not list(tmp_path.iterdir())

@@ -57,3 +57,15 @@ def test_imports_in_an_interpreter_without_installed_packages(name: str) -> None
     command = [sys.executable, "-I", "-S", "-c", IMPORT_EVERYTHING, str(PURE[name]), name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_every_console_shows_text_as_it_is() -> None:
+    """Rich's own makes a picture of `:name:`, which may be part of a path, an id, or a target."""
+    made = [
+        file.relative_to(REPOSITORY).as_posix()
+        for room in ("audit/kvaudit", "proofs/kvproofs", "bench")
+        for file in sorted((REPOSITORY / room).rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Console"
+    ]
+    assert made == []

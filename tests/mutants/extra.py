@@ -24,6 +24,11 @@ class Keyed(BlockManager):
         return extra
 
 
+def _at_lora(extra: tuple[Any, ...]) -> int:
+    """Where the adapter begins, behind the salt if there is one; else the end."""
+    return extra.index("lora") if "lora" in extra[:3:2] else len(extra)
+
+
 class SaltIsNoKey(Keyed):
     """The salt is taken and left out of the key: whoever asks the same sees from the time what others have asked."""
 
@@ -35,7 +40,7 @@ class LoraIsNoKey(Keyed):
     """The adapter is no part of the key: a request reads KV that other weights have made."""
 
     def parts(self, extra: tuple[Any, ...]) -> tuple[Any, ...]:
-        at = extra.index("lora") if "lora" in extra[:3:2] else len(extra)
+        at = _at_lora(extra)
         return extra[:at] + extra[at + 3 :]
 
 
@@ -59,7 +64,7 @@ class LoraIsUntagged(Keyed):
     """Nothing says that it is an adapter that is named: one with the id "salt" passes for a salt."""
 
     def parts(self, extra: tuple[Any, ...]) -> tuple[Any, ...]:
-        at = extra.index("lora") if "lora" in extra[:3:2] else len(extra)
+        at = _at_lora(extra)
         return extra[:at] + extra[at + 1 :]
 
 
@@ -67,7 +72,7 @@ class LoraRunsTogether(Keyed):
     """Id and version are written one after the other: version 11 of x is version 1 of x1."""
 
     def parts(self, extra: tuple[Any, ...]) -> tuple[Any, ...]:
-        at = extra.index("lora") if "lora" in extra[:3:2] else len(extra)
+        at = _at_lora(extra)
         return (*extra[:at], "".join(extra[at + 1 : at + 3]), *extra[at + 3 :])
 
 

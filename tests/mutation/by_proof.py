@@ -6,15 +6,14 @@ import ast
 import functools
 import time
 from collections.abc import Iterable
-from typing import Any
 
-from kvproofs import sources
-from kvproofs.errors import Restart, Unsupported
+from kvproofs.errors import Unsupported
 from kvproofs.executor import Goal
 from kvproofs.operations import OPERATIONS
 from kvproofs.theorems import theorems
 from mutation.generator import ARITHMETIC, MANAGER, functions
 from mutation.verdict import KILLED, SURVIVED, UNSUPPORTED, Mutant, Verdict
+from proofs.controls import changes_of_kvblocks, to_the_first_open
 
 _ORDER = (
     "check_tokens",
@@ -28,9 +27,6 @@ _ORDER = (
     "allocate",
 )
 """The operations as the proof knows them, the quickest first."""
-
-FEASIBILITY_RLIMIT = 30_000
-"""Less than in the proof itself, which takes no other paths for it: a branch that is not shown impossible is taken."""
 
 _ENTRY = {"append": "append_slot", "init": "__init__"}
 """What an operation of the proof is called in kvblocks, where it is another name."""
@@ -46,7 +42,7 @@ def by_proof(mutant: Mutant) -> Verdict:
     unsupported = ""
     for operation in reached:
         try:
-            goals = _to_the_first_open(operation, mutant)
+            goals = to_the_first_open(operation, mutant.symbolic())
         except Unsupported as reason:  # the answer, or what is left behind, has no symbolic form
             unsupported = unsupported or f"{operation}: {reason}"
             continue
@@ -62,28 +58,6 @@ def by_proof(mutant: Mutant) -> Verdict:
     if not reached:
         return Verdict(SURVIVED, "no operation that is proved reaches it", seconds)
     return Verdict(SURVIVED, f"proved: {', '.join(reached)}", seconds)
-
-
-def _to_the_first_open(operation: str, mutant: Mutant) -> list[Goal]:
-    """Goals, up to the first that does not close.
-
-    Loops forget what they change in kvblocks; the mutant is explored only if one of its loops changes more.
-    """
-    quick: dict[str, Any] = {"stop_at_open": True, "feasibility_rlimit": FEASIBILITY_RLIMIT}
-    changed = {site: dict(containers) for site, containers in changes_of_kvblocks(operation).items()}
-    try:
-        return list(OPERATIONS[operation](mutant.symbolic(), {**quick, "changed": changed, "explored": True}))
-    except Restart:
-        return list(OPERATIONS[operation](mutant.symbolic(), quick))
-
-
-@functools.cache
-def changes_of_kvblocks(operation: str) -> dict[str, dict[int, dict[str, Any]]]:
-    """What the loops of an operation change, for `Executor.changed`."""
-    changed: dict[str, dict[int, dict[str, Any]]] = {}
-    options = {"changed": changed, "feasibility_rlimit": FEASIBILITY_RLIMIT}
-    next(iter(OPERATIONS[operation](sources.manager_class(), options)))  # exploring precedes the first goal
-    return changed
 
 
 def warm() -> None:

@@ -11,6 +11,7 @@ from kvproofs import capacity, sources
 from kvproofs.proving import prove
 from kvproofs.removal import excludes_idle_hits, text_without
 from kvproofs.theorems import DECLARED
+from proofs.controls import QUICK
 
 
 def test_the_naive_check_is_refuted() -> None:
@@ -39,7 +40,7 @@ def test_without_the_refusal_of_a_block_completing_implies_nothing() -> None:
     text, refusal = capacity.unchecked(), "raise OutOfBlocks('no block is free or evictable')"
     assert text.count(refusal) == 1
     cls = sources.class_of(text.replace(refusal, "return 0"))
-    goals = list(capacity.necessity(cls, {"rlimit": 300_000, "stop_at_open": True}))
+    goals = list(capacity.necessity(cls, {**QUICK, "rlimit": 300_000}))
     assert not goals[-1].proved
 
 

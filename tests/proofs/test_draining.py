@@ -9,6 +9,7 @@ from kvproofs.lemmas import lemma
 from kvproofs.proving import prove
 from kvproofs.state import unknown_state
 from kvproofs.theorems import DECLARED
+from proofs.controls import QUICK
 
 
 def test_all_freed_all_back() -> None:
@@ -19,7 +20,7 @@ def test_all_freed_all_back() -> None:
 
 def test_a_free_that_loses_a_block_leaves_it_open() -> None:
     losing = sources.variant(("self._free.append(block)", "pass"))
-    assert any(not goal.proved for goal in draining.drained(losing, {"stop_at_open": True}))
+    assert any(not goal.proved for goal in draining.drained(losing, QUICK))
 
 
 @pytest.mark.parametrize("left_out", draining.NEEDED)

@@ -9,7 +9,7 @@ import z3
 
 from kvproofs import extras, sources
 from kvproofs.lemmas import lemma
-from kvproofs.operations import OPERATIONS
+from proofs.controls import to_the_first_open
 
 APPEND = "parts_of_block(seq.extra, len(seq.hashes), size)"
 CHAIN = "parts_of_block(extra, len(hashes), self.block_size) if extra else ()"
@@ -18,8 +18,7 @@ CHECK = "check_extra(salt, lora, images, len(tokens))"
 
 def last(operation: str, *edits: tuple[str, str]) -> Any:
     """The last goal of an operation of kvblocks with pieces of its text replaced, up to the first that is open."""
-    *_, goal = OPERATIONS[operation](sources.variant(*edits), {"stop_at_open": True})
-    return goal
+    return to_the_first_open(operation, sources.variant(*edits))[-1]
 
 
 @pytest.mark.parametrize(

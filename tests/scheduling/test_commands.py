@@ -15,9 +15,11 @@ import small_scheduler
 from audit.auditing import ROOT, audit, kvaudit
 from kvaudit.errors import TargetError
 from kvaudit.profiles import SCHEDULER_RULES
-from kvaudit.protocol import Pool
+from kvaudit.protocol import SCHEDULER, Pool, Submit
+from kvaudit.scenario import Scenario
 from kvaudit.scheduling.api import SchedulerTarget
 from kvaudit.scheduling.execution import SchedulerExecution
+from kvaudit.trace import FORMAT, TraceHeader, lines_of, write_trace
 from scheduling import miniatures
 
 SMALL = f"{inspect.getfile(small_scheduler)}:Scheduler"
@@ -65,6 +67,14 @@ def test_a_failure_is_shown_saved_played_again_and_fixed(leaky: Path) -> None:
     assert "fixed: I4 is no longer violated" in kvaudit("replay", name, cwd=leaky).all
     checked = kvaudit("check", name, cwd=leaky)
     assert checked.code == 2 and "the trace of a scheduler" in checked.all
+
+
+def test_a_request_that_is_submitted_twice_is_not_called_fixed(leaky: Path) -> None:
+    pool = Pool(4, 1)
+    header = TraceHeader(FORMAT, pool, "leaky.py:Leaky", "scheduler", "I4", features=(SCHEDULER,))
+    write_trace(leaky / "t.jsonl", header, lines_of(Scenario(pool, (Submit("a", (1,), 1), Submit("a", (1,), 1)))))
+    said = kvaudit("replay", "t.jsonl", cwd=leaky)
+    assert said.code == 3 and "cannot be told: 1 operation of 2 could not be made here" in said.all
 
 
 def test_a_program_over_the_protocol(tmp_path: Path) -> None:

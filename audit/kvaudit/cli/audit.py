@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from kvaudit.cli.ci import CiFiles
 from kvaudit.cli.console import JsonFile, ReportFolder, say, started
@@ -31,6 +30,7 @@ from kvaudit.cli.options import (
     Timeout,
 )
 from kvaudit.errors import UsageError
+from kvaudit.plain_console import PlainConsole
 from kvaudit.protocol import SCHEDULER
 from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
 from kvaudit.workload import Engine
@@ -194,7 +194,7 @@ def fetch(
     name, equals, version = requirement.partition("==")
     if not (name and equals and version):
         raise UsageError(f"{requirement!r} names no version: for example kvaudit fetch vllm==0.33.0")
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     try:
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

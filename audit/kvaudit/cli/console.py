@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from kvaudit.errors import UsageError
 from kvaudit.levels import rules_for
+from kvaudit.plain_console import PlainConsole
 from kvaudit.printable import plain
 from kvaudit.profiles import Profile
 from kvaudit.targets import Target, TargetSpec, profile_named
@@ -31,7 +32,7 @@ INTERRUPTED = 130
 def say(kind: str, text: str) -> None:
     """A line on standard error; kind: `error` or `note`."""
     style = {"error": "bold red", "note": "bold yellow"}[kind]
-    console = Console(stderr=True, soft_wrap=True, emoji=False, highlight=False)
+    console = PlainConsole(stderr=True, soft_wrap=True, highlight=False)
     console.print(f"[{style}]{kind}:[/] {escape(plain(text))}")
 
 
@@ -140,7 +141,7 @@ def started(
     with _muffled() as console:
         target = spec.start()
         try:
-            yield target, rules_for(target, profile), Console(stderr=True, emoji=False) if stderr else console
+            yield target, rules_for(target, profile), PlainConsole(stderr=True) if stderr else console
         finally:
             target.close()
 
@@ -155,13 +156,13 @@ def started_both(
         for spec in (first, second):
             targets.append(spec.start())
             stack.callback(targets[-1].close)
-        yield targets[0], targets[1], Console(stderr=True, emoji=False) if stderr else console
+        yield targets[0], targets[1], PlainConsole(stderr=True) if stderr else console
 
 
 @contextlib.contextmanager
 def _muffled() -> Iterator[Console]:
     """A console on standard output, from which the target's own prints are kept away."""
-    console = PipedConsole(file=sys.stdout)
+    console = PlainConsole(file=sys.stdout)
     printed = _Printed()
     try:
         with contextlib.redirect_stdout(printed):
@@ -172,16 +173,6 @@ def _muffled() -> Iterator[Console]:
     finally:
         if printed.lines:
             say("note", f"the target printed {printed.lines:,} lines to standard output, first: {printed.first!r:.80}")
-
-
-class PipedConsole(Console):
-    """A console whose reader may go away (`| head`): `main` ends the command then. `cmd:cat` is no picture of one."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(emoji=False, **options)
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
 
 
 class _Printed(io.TextIOBase):

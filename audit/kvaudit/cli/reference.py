@@ -7,13 +7,13 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from kvaudit.cli.console import JsonFile
 from kvaudit.cli.options import Json
 from kvaudit.errors import UsageError
+from kvaudit.plain_console import PlainConsole
 
 
 def matrix(
@@ -29,7 +29,7 @@ def matrix(
 
     read = read_matrix(results)
     with JsonFile(json) as file:
-        show(read, Console(stderr=file.is_stdout))
+        show(read, PlainConsole(stderr=file.is_stdout))
         file.write(read)
     raise typer.Exit(exit_code(read))
 
@@ -47,7 +47,7 @@ def obligations(
         if name is None or obligation.id == name.upper():
             text = f"[bold]{escape(obligation.title)}[/]\n{escape(obligation.statement)}"
             table.add_row(f"[bold]{obligation.id}", f"{text}\n[dim]if broken: {escape(obligation.symptom)}[/]")
-    Console().print(table)
+    PlainConsole().print(table)
 
 
 def protocol(

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from kvaudit.cli.console import INTERRUPTED, JsonFile, PipedConsole, say
+from kvaudit.cli.console import INTERRUPTED, JsonFile, say
 from kvaudit.cli.options import Json, Refusal
 from kvaudit.errors import UsageError
+from kvaudit.plain_console import PlainConsole
 
 if TYPE_CHECKING:
     from kvaudit.simulate.simulation import Simulation
@@ -82,7 +83,7 @@ def simulate(
     if plot is not None:
         plots.check(plot)
     with JsonFile(json) as file, _interruptible():
-        console = PipedConsole(stderr=file.is_stdout)
+        console = PlainConsole(stderr=file.is_stdout)
         workload = read_workload(trace, block_size)
         sizes = pool_sizes(blocks, workload)
         manager = load_in_process(target, refusals=frozenset(refusal), level=MANAGER)

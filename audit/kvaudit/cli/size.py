@@ -8,9 +8,10 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from kvaudit.cli.console import JsonFile, PipedConsole
+from kvaudit.cli.console import JsonFile
 from kvaudit.cli.options import Json
 from kvaudit.errors import UsageError
+from kvaudit.plain_console import PlainConsole
 from kvaudit.quantities import bytes_of, fraction_of
 
 T = TypeVar("T")
@@ -109,7 +110,7 @@ def size(
     with JsonFile(json) as file:
         sized = size_card(card_bytes, fraction_of("--utilization", utilization), asked)
         file.write(sized)
-        show(sized, PipedConsole(stderr=file.is_stdout))
+        show(sized, PlainConsole(stderr=file.is_stdout))
 
 
 def _each(option: str, given: Sequence[T] | None, number: int, otherwise: T) -> Sequence[T]:

@@ -8,8 +8,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from kvaudit.cli.console import INTERRUPTED, JsonFile, PipedConsole, say
+from kvaudit.cli.console import INTERRUPTED, JsonFile, say
 from kvaudit.cli.options import BlackBox, Json, Profile, Refusal, Source, Target, Timeout
+from kvaudit.plain_console import PlainConsole
 from kvaudit.smoke import BROKEN, FINE, WRONG, Exchange, Smoke
 from kvaudit.targets import DEFAULT_TIMEOUT_S, TargetSpec
 
@@ -34,8 +35,8 @@ def smoke(
 
     spec = TargetSpec(target, source, tuple(refusal), isolate=True, black_box=black_box, timeout=timeout)
     with JsonFile(json) as file:
-        console = PipedConsole(stderr=file.is_stdout, soft_wrap=True, highlight=False)
-        waiting = Console(stderr=True)
+        console = PlainConsole(stderr=file.is_stdout, soft_wrap=True, highlight=False)
+        waiting = PlainConsole(stderr=True)
         try:
             with waiting.status("waiting for an answer") if waiting.is_terminal else contextlib.nullcontext():
                 result = hold(spec, profile, lambda exchange: _show(console, exchange))

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from kvaudit.cli.console import INTERRUPTED, JsonFile, OutputFile, say
 from kvaudit.cli.options import Json
 from kvaudit.errors import UsageError
+from kvaudit.plain_console import PlainConsole
 from kvaudit.report import CONFORMS, USAGE
 
 if TYPE_CHECKING:
@@ -68,15 +68,15 @@ def _audited(max_steps: int | None, seed: int) -> tuple[list[Entry], int]:
     """An entry for each engine that could be started, and the exit code."""
     from kvaudit.conformance.auditing import audited, fetched_engines
     from kvaudit.conformance.entries import entry_of
+    from kvaudit.ending import INTERRUPTED as CUT_SHORT
     from kvaudit.report import Event, Progress
     from kvaudit.runner import DEFAULT_MAX_STEPS, Options
-    from kvaudit.runner import INTERRUPTED as CUT_SHORT
     from kvaudit.targets import TargetSpec
     from kvaudit.terminal import advance, progress_bar
 
     entries: list[Entry] = []
     specs, code = fetched_engines(), CONFORMS
-    with progress_bar(Console(stderr=True)) as bar:
+    with progress_bar(PlainConsole(stderr=True)) as bar:
         task = bar.add_task("starting", total=None, done="")
 
         def tell(spec: TargetSpec, event: Event) -> None:
@@ -107,9 +107,9 @@ def _shown(made: Conformance, format: Format, file: OutputFile) -> bytes:
         return page(made).encode()
     if format == "markdown":
         return ("\n".join(markdown(made)) + "\n").encode()
-    is_seen = file.is_stdout and Console().is_terminal
+    is_seen = file.is_stdout and PlainConsole().is_terminal
     text = io.StringIO()
-    Console(
+    PlainConsole(
         file=text, force_terminal=is_seen, color_system="auto" if is_seen else None, width=None if is_seen else _WIDTH
     ).print(terminal(made))
     return "".join(line.rstrip() + "\n" for line in text.getvalue().splitlines()).encode()

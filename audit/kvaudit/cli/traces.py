@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from rich.padding import Padding
 from kvaudit.cli.console import INTERRUPTED, JsonFile, ReportFolder, say, started
 from kvaudit.cli.options import RULES, BlackBox, Isolate, Json, Refusal, Report, Settings, Source, Timeout
 from kvaudit.errors import BrokenProtocol, TargetError, UsageError
+from kvaudit.plain_console import PlainConsole
 from kvaudit.profiles import PROFILES, Profile
 from kvaudit.targets import DEFAULT_TIMEOUT_S, Target, TargetSpec
 
@@ -53,23 +55,15 @@ def replay(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     report: Report = None,
 ) -> None:
-    """Play a saved failure again: exit code 0 if it is fixed, 1 if it still fails."""
+    """Play a saved failure again: exit code 0 if it is fixed, 1 if it still fails, 3 if it cannot be told."""
     from kvaudit.findings import finding_again
     from kvaudit.pictures.terminal import picture
     from kvaudit.replay import replay as play_again
     from kvaudit.trace import read_lines
 
     header, lines = read_lines(trace)
-    spec = TargetSpec(
-        _named(target, header),
-        source,
-        _refusals(header, refusal),
-        isolate,
-        black_box,
-        timeout,
-        tuple(settings),
-        header.level,
-    )
+    given = TargetSpec(target or "", source, tuple(refusal), isolate, black_box, timeout, tuple(settings))
+    spec = _spec(header, given)
     folder = ReportFolder(report)
     with _started(spec, header, profile) as (manager, rules, console):
 
@@ -96,7 +90,7 @@ def check(trace: Recorded, profile: Rules = None, json: Json = None) -> None:
 
     with JsonFile(json) as file, TraceReader(trace) as reader:
         rules = profile_named(profile or reader.header.profile)
-        console = Console(stderr=file.is_stdout)
+        console = PlainConsole(stderr=file.is_stdout)
         with progress_bar(console) as bar:
             task = bar.add_task("checking", total=1.0, done="")
 
@@ -128,16 +122,8 @@ def shrink(
 
     header, scenario = read_trace(trace)
     small_trace = output or beside(trace, "small")
-    spec = TargetSpec(
-        _named(target, header),
-        source,
-        _refusals(header, refusal),
-        isolate,
-        black_box,
-        timeout,
-        tuple(settings),
-        header.level,
-    )
+    given = TargetSpec(target or "", source, tuple(refusal), isolate, black_box, timeout, tuple(settings))
+    spec = _spec(header, given)
     with _started(spec, header, profile) as (manager, rules, console):
         with progress_bar(console) as bar:
             task = bar.add_task("shrinking", total=None, done="")
@@ -160,7 +146,7 @@ def anonymise(trace: Recorded, output: Output = None) -> None:
     from kvaudit.terminal import progress_bar
     from kvaudit.trace import TraceReader, write_trace
 
-    console = Console()
+    console = PlainConsole()
     with TraceReader(trace) as reader, progress_bar(console) as bar:
         renamed = output or beside(trace, "anonymous")
         if renamed.exists() and renamed.samefile(trace):
@@ -182,11 +168,12 @@ def anonymise(trace: Recorded, output: Output = None) -> None:
     console.print(f"{renamed}: {names.summary}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _named(target: str | None, header: TraceHeader) -> str:
-    """The target to play a trace on."""
-    if not (target or header.target):
+def _spec(header: TraceHeader, given: TargetSpec) -> TargetSpec:
+    """The target to play a trace on: where none is given, its own; what counts as a refusal there does in any case."""
+    if not (given.text or header.target):
         raise UsageError("the trace names no target to play it on: give one with --target")
-    return target or header.target
+    refusals = tuple(dict.fromkeys([*header.refusals, *given.refusals]))
+    return replace(given, text=given.text or header.target, refusals=refusals, level=header.level)
 
 
 @contextlib.contextmanager
@@ -202,11 +189,6 @@ def _started(spec: TargetSpec, header: TraceHeader, profile: str | None) -> Iter
         if begun or spec.text != header.target or isinstance(error, BrokenProtocol):
             raise
         raise UsageError(f"{error}\nThat is the target that the trace names: give another with --target.") from None
-
-
-def _refusals(header: TraceHeader, given: list[str]) -> tuple[str, ...]:
-    """What counts as a refusal: the trace knows its own; another target may have others."""
-    return tuple(dict.fromkeys([*header.refusals, *given]))
 
 
 def beside(trace: Path, kind: str) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from kvaudit.errors import UsageError
+from kvaudit.json_files import read_json
 from kvaudit.report import BY_DESIGN, HOLDS, NOT_OBSERVABLE, NOT_REACHED, TRUSTING, VIOLATED, Report
 from kvspec.obligations import OBLIGATIONS
 
@@ -98,15 +99,8 @@ def _place(entry: Entry) -> tuple[object, ...]:
 
 
 def _read(path: Path) -> list[Entry]:
-    try:
-        read = _decoder.decode(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"{path} is no report that this version knows ({error}); a table is made of what `kvaudit run --json` and "
-            "`kvaudit table --json` write"
-        ) from None
+    hint = "a table is made of what `kvaudit run --json` and `kvaudit table --json` write"
+    read = read_json(path, _decoder, "report", hint)
     entries = [entry_of(read)] if isinstance(read, Report) else read.entries
     for entry in entries:
         _check(path, entry)

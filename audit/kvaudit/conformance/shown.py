@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kvaudit.conformance.entries import VERDICTS, Conformance, Entry
+from kvaudit.printable import one_line
 from kvaudit.report import BY_DESIGN, HOLDS, NOT_OBSERVABLE, NOT_REACHED, TRUSTING, VIOLATED
 from kvspec.obligations import OBLIGATIONS
 
@@ -53,6 +54,11 @@ def terminal(table: Conformance) -> RenderableType:
     return Group(grid, "", Text(told, "dim"))
 
 
+def _in_a_cell(text: str) -> str:
+    """A report may be made by hand: its names are not to end the cell or the line."""
+    return one_line(text).replace("|", "\\|")
+
+
 def markdown(table: Conformance, obligations: str = "obligations.md") -> Iterator[str]:
     """The table as lines of Markdown. obligations: the page to which the heads of the columns lead."""
     heads = [f"[{name}]({obligations}#{name.lower()})" for name in OBLIGATIONS]
@@ -60,7 +66,8 @@ def markdown(table: Conformance, obligations: str = "obligations.md") -> Iterato
     yield f"|---|---|---|---|{':-:|' * len(heads)}--:|---|"
     for entry in table.entries:
         cells = [SIGNS.get(entry.cells.get(name, ""), "") for name in OBLIGATIONS]
-        told = " | ".join([entry.name, entry.level, f"`{entry.profile}`", verdict_of(entry), *cells])
-        yield f"| {told} | {entry.steps:,} | {entry.date} |"
+        texts = [entry.name, entry.level, f"`{entry.profile}`", verdict_of(entry)]
+        told = " | ".join([*map(_in_a_cell, texts), *cells])
+        yield f"| {told} | {entry.steps:,} | {_in_a_cell(entry.date)} |"
     yield ""
     yield ", ".join(f"{sign} {verdict}" for sign, verdict in legend(table).items()) + "."

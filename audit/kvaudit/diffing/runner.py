@@ -18,14 +18,14 @@ from kvaudit.diffing.findings import Party, kept
 from kvaudit.diffing.pair import Pair, play
 from kvaudit.diffing.report import DIFFERENT, INCONCLUSIVE, SAME, Diff, Found
 from kvaudit.diffing.situations import Situations
+from kvaudit.ending import BudgetSpent, CutShort, until_its_end
 from kvaudit.goals import GOALS
 from kvaudit.groups import Groups, Key, shape_of
 from kvaudit.interrupt import Interrupt
 from kvaudit.protocol import EXTRAS, Mutation, Pool, Refused
 from kvaudit.report import Progress
-from kvaudit.runner import INTERRUPTED
 from kvaudit.scenario import Scenario
-from kvaudit.session import Budget, BudgetSpent, CutShort
+from kvaudit.session import Budget
 from kvaudit.shrink import shrink
 from kvaudit.targets import profile_named
 from kvaudit.trace import Origin
@@ -90,21 +90,10 @@ class Comparison(Driver):
 
     def run(self) -> Diff:
         """Run to the end of the budget, or to Ctrl-C."""
-        cut_short = ""
-        with self._interrupt:
-            try:
-                self._play_witnesses()
-                self._generate()
-            except BudgetSpent:
-                pass
-            except CutShort as cut:
-                cut_short = str(cut)
-            except KeyboardInterrupt:
-                self._interrupt.came = True
-            except Exception:
-                if not self._interrupt.came:
-                    raise  # else it is what a KeyboardInterrupt has become on its way
-        return self._report(INTERRUPTED if self._interrupt.came else cut_short)
+        with until_its_end(self._interrupt) as ending:
+            self._play_witnesses()
+            self._generate()
+        return self._report(ending.why)
 
     def _play_witnesses(self) -> None:
         for goal in (goal for goal in GOALS if self.extras.issuperset(goal.needs)):

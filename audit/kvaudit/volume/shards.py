@@ -15,11 +15,12 @@ from pathlib import Path
 import msgspec
 
 from kvaudit import __version__
+from kvaudit.ending import BudgetSpent, CutShort
 from kvaudit.errors import TargetError, UsageError
 from kvaudit.findings import Failure, Subject
 from kvaudit.groups import Groups, Key
 from kvaudit.levels import rules_for
-from kvaudit.session import Budget, BudgetSpent, CutShort, Session, Tally
+from kvaudit.session import Budget, Session, Tally
 from kvaudit.targets import Target, TargetSpec
 from kvaudit.workload import Engine
 
