@@ -87,9 +87,9 @@ BUGS = (
     Bug(
         _MANAGER,
         "counts hits before it refuses",
-        "        needed = blocks_for(",
+        "        needed = blocks_for(len(tokens), self.block_size) - len(hits)",
         "        self._sequences[seq_id] = Sequence([0], tokens, [], 0, (), self.block_size)\n"
-        "        needed = blocks_for(",
+        "        needed = blocks_for(len(tokens), self.block_size) - len(hits)",
         ("allocate_refused", "allocate_with_hits_refused"),
     ),
     Bug(
