@@ -159,7 +159,7 @@ class BlockManager:
         seq.next_slot = slot + 1
         return slot
 
-    def append_slots(self, seq_ids: Iterable[Hashable], token_ids: Iterable[int]) -> list[int]:
+    def append_slots(self, seq_ids: Iterable[Hashable], token_ids: Iterable[Unchecked]) -> list[int]:
         """`append_slot` for several sequences, one token each, in turn: their slots. It is refused as a whole.
 
         O(number of tokens), and what the appends cost. Only a hash strategy that raises can stop it halfway.
@@ -167,7 +167,8 @@ class BlockManager:
         """
         ids, tokens = list(seq_ids), list(token_ids)  # first: iterating may run code of the caller's
         if len(ids) != len(tokens) or len(set(ids)) != len(ids):
-            raise InvalidArgument(f"append_slots takes a token for each of several sequences, not {tokens} for {ids}")
+            given = f"{len(tokens)} tokens for {len(ids)} ids, {len(set(ids))} of them different"
+            raise InvalidArgument(f"append_slots takes one token for each of several sequences, not {given}")
         needed = 0
         for i in range(len(ids)):
             check_token(tokens[i])
@@ -176,7 +177,7 @@ class BlockManager:
         self._check_room("append_slots", needed)
         return [self.append_slot(ids[i], tokens[i]) for i in range(len(ids))]
 
-    def extend(self, seq_id: Hashable, token_ids: Iterable[int]) -> list[int]:
+    def extend(self, seq_id: Hashable, token_ids: Iterable[Unchecked]) -> list[int]:
         """`append_slot` for several tokens of one live sequence, in turn: their slots. It is refused as a whole.
 
         O(number of tokens), and what the appends cost. Only a hash strategy that raises can stop it halfway.

@@ -97,7 +97,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(records.CachedCountIsReadOnce, ("O11", "O4")),
     Mutant(records.NextSlotIsNotAdvanced, ("O5", "K2")),
     Mutant(records.EndIsNotMoved, ("O5", "K2", "I8")),
-    Mutant(records.NextSlotIsMovedBeforeTaking, ("O5", "O1", "K2")),
+    Mutant(records.RefusalMovesNextSlot, ("O5", "O1", "K2")),
     Mutant(records.SharesRecordWithTwin, ("I6", "K2", "I8")),
     Mutant(misuse.ReallocatesLiveId, ("O10",), misuse=True),
     Mutant(misuse.AcceptsEmptyPrompt, ("O10",), misuse=True),

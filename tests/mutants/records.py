@@ -162,14 +162,14 @@ class EndIsNotMoved(BlockManager):
         return slot
 
 
-class NextSlotIsMovedBeforeTaking(BlockManager):
-    """A refused append has moved next_slot: its retry writes past the last block, and takes none."""
+class RefusalMovesNextSlot(BlockManager):
+    """A refused append has moved next_slot back: its retry writes over the last block, and takes none."""
 
     def append_slot(self, seq_id: Hashable, token_id: int) -> int:
         try:
             return super().append_slot(seq_id, token_id)
         except OutOfBlocks:
-            self._sequences[seq_id].next_slot += 1
+            self._sequences[seq_id].next_slot -= self.block_size
             raise
 
 
