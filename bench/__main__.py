@@ -21,6 +21,10 @@ from kvaudit.terminal import progress_bar
 PARTS = ("main", "pools", "lengths", "live", "traces", "memory")
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
 def main(
     part: Annotated[
         list[str] | None, typer.Argument(metavar="[PART]...", help=f"Of {', '.join(PARTS)}; all unless given.")
@@ -33,15 +37,27 @@ def main(
         Path | None,
         typer.Option("--traces", metavar="DIR", help="Recorded workloads; $KVAUDIT_TRACES unless given."),
     ] = None,
+    checks: Annotated[
+        bool, typer.Option("--checks", help="Measure what checking costs instead, and how soon planted bugs are found.")
+    ] = False,
     write_to: Annotated[
         Path | None,
         typer.Option(
-            "--write", metavar="DIR", help="Write performance.json and the plots there, for docs/generate.py."
+            "--write",
+            metavar="DIR",
+            help="Write performance.json and the plots, or checks.json, there, for docs/generate.py.",
         ),
     ] = None,
 ) -> None:
     """Compare kvblocks with the block managers of serving engines."""
     console = Console()
+    if checks:
+        if part or only or nano_vllm or trace_folder:
+            raise typer.BadParameter(
+                "--checks is measured by itself: leave out parts, --only, --nano-vllm and --traces"
+            )
+        _measure_checks(rounds, write_to, console, quick=quick)
+        return
     parts = tuple(part or PARTS)
     if unknown := [name for name in parts if name not in PARTS]:
         raise typer.BadParameter(f"there is no part {unknown[0]}: there are {', '.join(PARTS)}")
@@ -59,6 +75,19 @@ def main(
         results = merged(read(file), results) if file.is_file() else results
         write(file, results)
         write_plots(results, write_to)
+
+
+def _measure_checks(rounds: int, folder: Path | None, console: Console, *, quick: bool) -> None:
+    from bench.checks import measuring, results, terminal
+    from bench.checks.kills import planted
+
+    plan = measuring.QUICK if quick else measuring.Plan(rounds)
+    with progress_bar(console) as bar:
+        task = bar.add_task("starting", total=plan.calls(len(planted())), done="")
+        measured = measuring.run(plan, lambda what: bar.update(task, advance=1, description=what))
+    terminal.show(measured, console)
+    if folder is not None:
+        results.write(folder / "checks.json", measured)
 
 
 def _sweeps(parts: Sequence[str], folder: Path | None, *, quick: bool) -> dict[str, Sequence[Workload]]:
@@ -87,4 +116,4 @@ def _contestants(names: Sequence[str] | None) -> Sequence[Contestant]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()
