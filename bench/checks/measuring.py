@@ -36,7 +36,7 @@ class Plan:
     swarm_steps: int = 40_000
     hypothesis_steps: int = 6_000
     blocks: int = 4
-    block_size: int = 2
+    block_size: int = 1
     bugs: int | None = None
 
     def calls(self, bugs: int) -> int:

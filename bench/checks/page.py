@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.checks.measuring import ALL, BLACK_BOX, EMPTY, OBSERVED, UNCHECKED
+from bench.checks.measuring import ALL, BLACK_BOX, EMPTY, OBSERVED, SWARM, UNCHECKED
 from bench.checks.results import Checks, Kill
-from bench.checks.targets import verdicts
+from bench.checks.targets import SWARM_GOAL, verdicts
 from bench.goals import markdown
 from bench.results import Spread
 
@@ -20,11 +20,17 @@ median and in brackets the extremes of {rounds} rounds."""
 _DRIVERS = """\
 *All checks* is what `kvaudit run` and `kvaudit explore` do. *Checks off* is the same driver with the same examples on
 the same target: nothing is read or compared. *Empty loop* is that driver with no target at all; of the search, the
-specification alone goes through the same states."""
+specification alone goes through the same states. The pool that is searched has 4 blocks of 1 token."""
 
 _SHARES = """\
-Where the time of all checks goes, from a look at the stack each millisecond of CPU time. The drivers are in Python, and
-so is most of what they call."""
+Where the time of all checks goes, to a few percent: the own time of functions under a profiler, less what the profiler
+costs."""
+
+_BUDGET = """\
+At {goal:,} a second a step of the swarm may take {allowed:.0f} us. It takes {all:.0f} us, of which {off:.0f} us are
+left with the checks off; so the checks would have to become {times:.1f} times as fast. No part of them is large enough
+to give that, and none can be left out: a step goes through more than 250 calls of functions. What a target shows is
+copied and looked at in C. The collector of cycles plays no part: without it the rate is the same."""
 
 _KILLS = """\
 How long the swarm driver, without witnesses and from its first example on, takes to find each planted bug: CPU time
@@ -50,6 +56,7 @@ def section(checks: Checks) -> list[str]:
         "",
         *_shares(checks),
         "",
+        *_budget(checks),
         *_kills(checks),
     ]
 
@@ -73,6 +80,16 @@ def _shares(checks: Checks) -> Iterator[str]:
     for part in parts:
         cells = [driver.shares.get(part) for driver in checks.drivers.values()]
         yield f"| {part} | " + " | ".join("" if share is None else f"{share:.1%}" for share in cells) + " |"
+
+
+def _budget(checks: Checks) -> Iterator[str]:
+    """How far the swarm is from its target; nothing where it is met."""
+    us = {kind: 1e6 / rate.median for kind, rate in checks.drivers[SWARM].per_second.items()}
+    allowed = 1e6 / SWARM_GOAL
+    if us[ALL] > allowed > us[UNCHECKED]:
+        times = (us[ALL] - us[UNCHECKED]) / (allowed - us[UNCHECKED])
+        yield _BUDGET.format(goal=SWARM_GOAL, allowed=allowed, all=us[ALL], off=us[UNCHECKED], times=times)
+        yield ""
 
 
 def _kills(checks: Checks) -> Iterator[str]:

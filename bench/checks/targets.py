@@ -28,8 +28,10 @@ def median_kill(how: str) -> Callable[[Checks], float | None]:
     return value
 
 
+SWARM_GOAL = 40_000
+
 TARGETS: tuple[Target[Checks], ...] = (
-    Target("swarm: checked steps a second", _rate(SWARM), 40_000),
+    Target("swarm: checked steps a second", _rate(SWARM), SWARM_GOAL),
     Target("search: compared transitions a second", _rate(SEARCH), 40_000),
     Target("Hypothesis: of its rate with checks off", _of_unchecked, 0.9),
     Target("swarm: ms until a planted bug is found with observe()", median_kill(OBSERVED), 100, at_least=False),
