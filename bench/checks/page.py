@@ -23,8 +23,7 @@ the same target: nothing is read or compared. *Empty loop* is that driver with n
 specification alone goes through the same states. The pool that is searched has 4 blocks of 1 token."""
 
 _SHARES = """\
-Where the time of all checks goes, to a few percent: the own time of functions under a profiler, less what the profiler
-costs."""
+Where the time of all checks goes, to a few percent: the own time of functions under a profiler."""
 
 _BUDGET = """\
 At {goal:,} a second a step of the swarm may take {allowed:.0f} us. It takes {all:.0f} us, of which {off:.0f} us are

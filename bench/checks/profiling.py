@@ -1,15 +1,14 @@
 """Where the time goes: the own time of each function, by what its module is there for.
 
-The profiler costs something at each call, so that small functions and their callers look several times as slow as they
-are. How much that is in all, a run without it tells; it is taken off again, the same for each call. (To look at the
-stack now and then would cost nothing, but Python lets itself be looked at only at some places.)
+The profiler hears of Python's functions only: what they call in C is their own time. It costs something at each call,
+so that small functions look slower than they are; of whole modules that distorts little. (To look at the stack now and
+then would cost nothing, but Python lets itself be looked at only at some places.)
 """
 
 from __future__ import annotations
 
 import cProfile
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from types import CodeType
@@ -60,34 +59,19 @@ _PART_OF = {name: part for part, names in PARTS.items() for name in names}
 
 
 def shares(run: Callable[[], object]) -> dict[str, float]:
-    """Of the time that `run` takes, which part each of PARTS has. Runs it twice."""
-    began = time.perf_counter()
-    run()
-    plain = time.perf_counter() - began
+    """Of the time that `run` takes, which part each of PARTS has."""
     profile = cProfile.Profile(builtins=False)
     profile.runcall(run)
-    seconds, calls = _by_part(profile)
-    overhead = max(0.0, sum(seconds.values()) - plain) / sum(calls.values())
-    left = {part: max(0.0, seconds[part] - overhead * calls[part]) for part in (*PARTS, OTHER) if part in seconds}
-    return {part: round(own / sum(left.values()), 3) for part, own in left.items()}
-
-
-def _by_part(profile: cProfile.Profile) -> tuple[dict[str, float], dict[str, float]]:
-    """Of each part its own time, and half of the calls that it makes and that are made to it."""
     modules = {getattr(module, "__file__", None): name for name, module in list(sys.modules.items())}
     seconds: dict[str, float] = defaultdict(float)
-    calls: dict[str, float] = defaultdict(float)
     for entry in profile.getstats():
         part = _part(entry.code, modules)
         if part is not None:
             seconds[part] += entry.inlinetime
-            calls[part] += entry.callcount / 2
         for called in entry.calls or ():
-            calls[part or OTHER] += called.callcount / 2
             if _part(called.code, modules) is None:
                 seconds[part or OTHER] += called.inlinetime
-                calls[part or OTHER] += called.callcount / 2
-    return seconds, calls
+    return {part: round(seconds[part] / sum(seconds.values()), 3) for part in (*PARTS, OTHER) if part in seconds}
 
 
 def _part(code: CodeType | str, modules: Mapping[str | None, str]) -> str | None:
