@@ -30,7 +30,9 @@ class Target(Generic[Measured]):
     def row(self, measured: Measured) -> Row:
         value = self.value(measured)
         goal = f"{'at least' if self.at_least else 'at most'} {_number(self.goal)}"
-        return self.about, goal, *(("not measured", None) if value is None else (_number(value), self.is_met(value)))
+        if value is None:
+            return self.about, goal, "not measured", None
+        return self.about, goal, _number(value), self.is_met(value)
 
 
 def _number(value: float) -> str:
