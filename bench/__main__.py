@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,10 @@ from kvaudit.terminal import progress_bar
 PARTS = ("main", "pools", "lengths", "live", "traces", "memory", "growth")
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
 def main(
     part: Annotated[
         list[str] | None, typer.Argument(metavar="[PART]...", help=f"Of {', '.join(PARTS)}; all unless given.")
@@ -34,15 +39,27 @@ def main(
         Path | None,
         typer.Option("--traces", metavar="DIR", help="Recorded workloads; $KVAUDIT_TRACES unless given."),
     ] = None,
+    checks: Annotated[
+        bool, typer.Option("--checks", help="Measure what checking costs instead, and how soon planted bugs are found.")
+    ] = False,
     write_to: Annotated[
         Path | None,
         typer.Option(
-            "--write", metavar="DIR", help="Write performance.json and the plots there, for docs/generate.py."
+            "--write",
+            metavar="DIR",
+            help="Write performance.json and the plots, or checks.json, there, for docs/generate.py.",
         ),
     ] = None,
 ) -> None:
     """Compare kvblocks with the block managers of serving engines."""
     console = PlainConsole()
+    if checks:
+        if part or only or nano_vllm or trace_folder:
+            raise typer.BadParameter(
+                "--checks is measured by itself: leave out parts, --only, --nano-vllm and --traces"
+            )
+        _measure_checks(rounds, write_to, console, quick=quick)
+        return
     parts = tuple(part or PARTS)
     if unknown := [name for name in parts if name not in PARTS]:
         raise typer.BadParameter(f"there is no part {unknown[0]}: there are {', '.join(PARTS)}")
@@ -50,13 +67,9 @@ def main(
     growth = (_smaller(GROWTH) if quick else GROWTH) if "growth" in parts else None
     plan = Plan(_sweeps(parts, folder, quick=quick), rounds, memory="memory" in parts, growth=growth)
     contestants = _contestants(only)
-    try:
-        with progress_bar(console) as bar:
-            task = bar.add_task("starting", total=plan.steps(len(contestants)), done="")
-            results = run(plan, contestants, nano_vllm, lambda what: bar.update(task, advance=1, description=what))
-    except KeyboardInterrupt:
-        say("error", "interrupted: nothing was written")
-        raise typer.Exit(INTERRUPTED) from None
+    with _interruptible(), progress_bar(console) as bar:
+        task = bar.add_task("starting", total=plan.steps(len(contestants)), done="")
+        results = run(plan, contestants, nano_vllm, lambda what: bar.update(task, advance=1, description=what))
     show(results, console)
     if write_to is not None:
         from bench.plots import write_plots
@@ -65,6 +78,29 @@ def main(
         results = merged(read(file), results) if file.is_file() else results
         write(file, results)
         write_plots(results, write_to)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C ends the measuring with a line and a status of its own."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("error", "interrupted: nothing was written")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _measure_checks(rounds: int, folder: Path | None, console: PlainConsole, *, quick: bool) -> None:
+    from bench.checks import measuring, results, terminal
+    from bench.checks.kills import planted
+
+    plan = measuring.QUICK if quick else measuring.Plan(rounds)
+    with _interruptible(), progress_bar(console) as bar:
+        task = bar.add_task("starting", total=plan.calls(len(planted())), done="")
+        measured = measuring.run(plan, lambda what: bar.update(task, advance=1, description=what))
+    terminal.show(measured, console)
+    if folder is not None:
+        results.write(folder / "checks.json", measured)
 
 
 def _sweeps(parts: Sequence[str], folder: Path | None, *, quick: bool) -> dict[str, Sequence[Workload]]:
@@ -93,4 +129,4 @@ def _contestants(names: Sequence[str] | None) -> Sequence[Contestant]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bench.contestants import KVBLOCKS
+from bench.goals import markdown
 from bench.playing import APPEND, FREE, PROMPT, REFUSAL
 from bench.results import Cost, Measured, Reading, Results
 from bench.targets import verdicts
@@ -82,10 +83,7 @@ def page(results: Results) -> str:
 def _targets(results: Results) -> Iterator[str]:
     yield "On workload (a), but for the last three:"
     yield ""
-    yield "| | goal | measured | |"
-    yield "|---|---|---|---|"
-    for about, goal, shown, met in verdicts(results):
-        yield f"| {about} | {goal} | {shown} | {'' if met is None else 'met' if met else '**not met**'} |"
+    yield from markdown(verdicts(results))
 
 
 def _setting(measured: Measured) -> str:

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from bench.contestants import ARRAY, BARE, BARE_BUILTIN, BATCHED, BUILTIN, KVBLOCKS, NANO, VLLM
+from bench.goals import Row, Target
 from bench.playing import APPEND, FREE, PROMPT
 from bench.results import Measured, Results
-
-
-@dataclass(frozen=True)
-class Target:
-    """about: in words. value: what was measured, None if it was not. goal: `at_least` so much, or at most."""
-
-    about: str
-    value: Callable[[Results], float | None]
-    goal: float
-    at_least: bool = True
-
-    def is_met(self, value: float) -> bool:
-        return value >= self.goal if self.at_least else value <= self.goal
 
 
 def _cost(measured: Measured | None, kind: str, name: str) -> float | None:
@@ -60,7 +47,7 @@ def _more_memory(results: Results) -> float | None:
     return 100 * (max(last.rss / first.rss, last.objects / first.objects) - 1)
 
 
-TARGETS = (
+TARGETS: tuple[Target[Results], ...] = (
     Target("a prompt block, from a list: times as fast as vLLM 0.33.0", _times(PROMPT, VLLM, KVBLOCKS), 4),
     Target("a prompt block, from an array: times as fast as vLLM 0.33.0", _times(PROMPT, VLLM, ARRAY), 6),
     Target("a prompt block, builtin hash: times as fast as vLLM 0.33.0", _times(PROMPT, VLLM, BUILTIN), 6),
@@ -76,12 +63,6 @@ TARGETS = (
 )
 
 
-def verdicts(results: Results) -> list[tuple[str, str, str, bool | None]]:
-    """Of each target what it is about, the goal, what was measured, and whether it is met; None if it was not seen."""
-    rows: list[tuple[str, str, str, bool | None]] = []
-    for target in TARGETS:
-        value = target.value(results)
-        goal = f"{'at least' if target.at_least else 'at most'} {target.goal:g}"
-        shown = "not measured" if value is None else f"{value:.3g}"
-        rows.append((target.about, goal, shown, None if value is None else target.is_met(value)))
-    return rows
+def verdicts(results: Results) -> list[Row]:
+    """A row for each target."""
+    return [target.row(results) for target in TARGETS]

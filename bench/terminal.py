@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from bench import goals
 from bench.page import UNITS
 from bench.results import Measured, Results
 from bench.targets import verdicts
@@ -21,16 +22,7 @@ def show(results: Results, console: Console) -> None:
         console.print(f"after {one.operations:,} operations: {told}", highlight=False)
     for name, why in results.absent.items():
         console.print(f"{name} does not take part: {why}", style="yellow", markup=False, highlight=False)
-    rows = verdicts(results)
-    table = Table(title="what kvblocks is to reach", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for heading in ("", "goal", "measured", ""):
-        table.add_column(heading)
-    for about, goal, shown, met in rows:
-        table.add_row(about, goal, shown, "" if met is None else "met" if met else "[bold red]not met")
-    console.print(table)
-    reached, missed, unseen = (sum(row[3] is verdict for row in rows) for verdict in (True, False, None))
-    told = f"{reached} of {len(rows)} targets are met, {missed} are not, {unseen} were not measured"
-    console.print(told, highlight=False)
+    goals.show("what kvblocks is to reach", verdicts(results), console)
 
 
 def _table(measured: Measured) -> Table:

@@ -105,12 +105,15 @@ def mutation_page() -> str:
 
 
 def performance_page() -> str:
-    """The results of the last run of `python -m bench --write docs`."""
+    """The results of the last run of `python -m bench --write docs`, and of that with --checks."""
     sys.path.append(str(Path(__file__).parents[1]))
+    from bench.checks.page import section
+    from bench.checks.results import read as read_checks
     from bench.page import page
     from bench.results import read
 
-    return page(read(Path(__file__).parent / "performance.json"))
+    folder = Path(__file__).parent
+    return "\n".join([page(read(folder / "performance.json")), *section(read_checks(folder / "checks.json"))]) + "\n"
 
 
 def obligations_page() -> str:

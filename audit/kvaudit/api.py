@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -113,25 +113,19 @@ class ApiTarget(InProcessTarget):
         return Returned(plain(self._manager.can_allocate(operation.num_tokens)))
 
     def _observe(self, _: Observe) -> Outcome:
-        manager, offers = self._manager, self.capabilities
-        tables: dict[str, Any] | None = None
+        manager, offers, live = self._manager, self.capabilities, self._live
+        given: dict[str, Any] | None = None
         if "block_table" in offers:
-            tables = {}
-            block_table, lists = manager.block_table, self._lists
-            for seq in self._live:
-                table = block_table(seq)
-                if isinstance(table, list):
-                    lists.append(table)
-                tables[seq] = _plain_table(table)
+            block_table = manager.block_table
+            given = {seq: block_table(seq) for seq in live}
+            self._lists += [table for table in given.values() if isinstance(table, list)]
         free = manager.num_free_blocks
         num_cached_tokens = manager.num_cached_tokens
+        tables, cached = _plain_records(given, {seq: num_cached_tokens(seq) for seq in live})
         return Observed(
             num_free_blocks=plain(free() if callable(free) else free),
             tables=tables,
-            cached={
-                seq: count if type(count := num_cached_tokens(seq)) is int and 0 <= count <= MOST else plain(count)
-                for seq in self._live
-            },
+            cached=cached,
             state=as_state(manager.observe()) if "observe" in offers else None,
         )
 
@@ -158,14 +152,27 @@ def _taken(allocate: Any) -> frozenset[str]:
         return frozenset()
 
 
+_Natural = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
+
+
+class _Records(msgspec.Struct, frozen=True, array_like=True):
+    """What is read of the live sequences, where it is as it should be."""
+
+    tables: dict[Any, tuple[_Natural, ...]] | None
+    cached: dict[Any, _Natural]
+
+
+def _plain_records(tables: dict[str, Any] | None, cached: dict[str, Any]) -> tuple[Any, Any]:
+    """Copies, each value made `plain`, but of a list a tuple."""
+    try:
+        records = msgspec.convert((tables, cached), _Records)  # several times as fast as to look at each number here
+    except Exception:  # whatever strange values raise
+        tables = None if tables is None else {seq: _plain_table(table) for seq, table in tables.items()}
+        return tables, {seq: plain(count) for seq, count in cached.items()}
+    return records.tables, records.cached
+
+
 def _plain_table(value: Any) -> Any:
-    """`plain`, but of a list a tuple."""
-    if type(value) is list:
-        for number in value:
-            if type(number) is not int or not 0 <= number <= MOST:
-                break
-        else:
-            return tuple(value)
     copied = plain(value)
     return tuple(copied) if type(copied) is list else copied
 
@@ -183,18 +190,11 @@ def as_state(observation: Any) -> State:
             given = [observation.get(name) for name in _NAMES]
         else:
             given = [getattr(observation, name, None) for name in _NAMES]
-    values: list[Any] = []
-    add = values.append
     try:
-        for value, copied in zip(given, _COPIES, strict=True):
-            add(None if value is None else copied(value))
-    except (TypeError, AttributeError, ValueError):
-        at = len(values)
-        raise TargetError(
-            f"observe() gives {given[at]!r:.80} for {_NAMES[at]!r}: it is to be a mapping, or an object with "
-            f"attributes, of {', '.join(_NAMES)}. Leave out what cannot be seen, or run with --black-box."
-        ) from None
-    state = State(*values)
+        seen: Any = msgspec.convert(given, _Structures)  # the common case; it copies and looks at each number in C
+        state = State(*msgspec.structs.astuple(seen))
+    except Exception:  # whatever strange values raise
+        state = State(*_copies(given))
     if state == _NOTHING_SEEN:
         raise TargetError(
             f"observe() gives {observation!r:.80}, in which none of {', '.join(_NAMES)} is found. "
@@ -204,6 +204,38 @@ def as_state(observation: Any) -> State:
 
 
 _NOTHING_SEEN = State()
+
+_Numbers = tuple[int, ...] | None
+_NumbersOfEach = dict[Any, tuple[int, ...]] | None
+
+
+class _Structures(msgspec.Struct, frozen=True, array_like=True):
+    """The structures of an observation, in the order of `_NAMES`, where they are as they should be."""
+
+    free: _Numbers
+    evictable: _Numbers
+    ref: _Numbers
+    block_hash: tuple[Any, ...] | None
+    hash_to_block: dict[Any, int] | None
+    tables: _NumbersOfEach
+    tokens: _NumbersOfEach
+    hashes: dict[Any, tuple[Any, ...]] | None
+    cached: dict[Any, int] | None
+
+
+def _copies(given: Sequence[Any]) -> list[Any]:
+    """The structures of an observation copied, with what else stands for a number as one. Raises TargetError."""
+    values: list[Any] = []
+    try:
+        for value, copied in zip(given, _COPIES, strict=True):
+            values.append(None if value is None else copied(value))
+    except (TypeError, AttributeError, ValueError):
+        at = len(values)
+        raise TargetError(
+            f"observe() gives {given[at]!r:.80} for {_NAMES[at]!r}: it is to be a mapping, or an object with "
+            f"attributes, of {', '.join(_NAMES)}. Leave out what cannot be seen, or run with --black-box."
+        ) from None
+    return values
 
 
 def _numbers(value: Any) -> tuple[Any, ...]:

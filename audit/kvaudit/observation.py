@@ -153,13 +153,21 @@ def _is_mapping(state: State, due: Ledger, keys: Keys, variants: Variants) -> bo
 
 
 def _are_records(state: State, due: Ledger, keys: Keys) -> bool:
-    records = due.sequences.items()
-    return (
-        (state.tables is None or state.tables == {seq: record.table for seq, record in records})
-        and (state.tokens is None or state.tokens == {seq: record.tokens for seq, record in records})
-        and (state.cached is None or state.cached == {seq: record.num_cached_tokens for seq, record in records})
-        and (state.hashes is None or state.hashes == {seq: keys.of_all(record.chain) for seq, record in records})
-    )
+    tables, tokens, cached, hashes = state.tables, state.tokens, state.cached, state.hashes
+    records = due.sequences
+    for seen in (tables, tokens, cached, hashes):
+        if seen is not None and seen.keys() != records.keys():
+            return False
+    for seq, record in records.items():
+        name: Any = seq
+        if (
+            (tables is not None and tables[name] != record.table)
+            or (tokens is not None and tokens[name] != record.tokens)
+            or (cached is not None and cached[name] != record.num_cached_tokens)
+            or (hashes is not None and hashes[name] != keys.of_all(record.chain))
+        ):
+            return False
+    return True
 
 
 def check_sense(state: State, num_blocks: int) -> None:

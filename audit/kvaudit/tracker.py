@@ -88,7 +88,8 @@ class Tracker:
             if self._had_many:
                 found.add("many live")
             self._evicted.update(h for _, h in change.evicted)
-            self._spared.update(kept for b in after.evictable if (kept := after.block_hash[b]) is not None)
+            hashes = after.block_hash
+            self._spared.update([kept for b in after.evictable if (kept := hashes[b]) is not None])
         return found
 
     def _by_hits(self, before: Ledger, after: Ledger, change: Change) -> set[str]:

@@ -20,7 +20,7 @@ from explore.keeping import (
 from kvaudit.explore.report import BOUNDED, EXHAUSTIVE
 from kvaudit.report import CONFORMS, VIOLATION
 from kvblocks import BlockManager
-from mutants.records import EndIsNotMoved, RefusalMovesNextSlot, NextSlotIsNotAdvanced, SharesRecordWithTwin
+from mutants.records import EndIsNotMoved, NextSlotIsNotAdvanced, RefusalMovesNextSlot, SharesRecordWithTwin
 
 
 @pytest.mark.parametrize("cls", [InDicts, KeepsByName])
