@@ -135,7 +135,10 @@ part_matrix() {
 part_bench() {
     case " $* " in
     *" --checks "*) ;; # of kvblocks and the planted bugs alone
-    *) for engine in "$ENGINE" vllm==0.11.2 sglang==0.5.23; do kvaudit fetch "$engine"; done ;;
+    *)
+        for engine in "$ENGINE" vllm==0.11.2 sglang==0.5.23; do kvaudit fetch "$engine"; done
+        if has_compiler && compile_kvblocks; then set -- --compiled "$compiled" "$@"; fi
+        ;;
     esac
     step bench python -m bench "$@"
 }
@@ -175,18 +178,28 @@ END
 }
 
 part_mypyc() {
-    local cc=${CC:-cc} room=$work/compiled
-    if ! command -v "${cc%% *}" >/dev/null; then
+    if ! has_compiler; then
         say "There is no C compiler ($cc), so kvblocks was not compiled."
         echo "not compiled, there is no C compiler ($cc)" >>"$work/good"
         return
     fi
+    compile_kvblocks || return
+    in_compiled() { env PYTHONPATH="$compiled" "$@"; }
+    step "compiled" in_compiled python -c 'import kvblocks.manager as m; print(m.__file__.rpartition("/")[2]); assert not m.__file__.endswith(".py")'
+    step "tests" in_compiled pytest -q tests/blocks --ignore tests/blocks/test_mutants_are_real.py
+    step "audit" in_compiled kvaudit run kvblocks --max-steps 20000 --misuse
+}
+
+has_compiler() {
+    cc=${CC:-cc}
+    command -v "${cc%% *}" >/dev/null
+}
+
+# The wheel of kvblocks as mypyc makes it, unpacked into $compiled.
+compile_kvblocks() {
+    compiled=$work/compiled
     step '' env KVBLOCKS_COMPILE=1 python -m build --wheel --outdir "$work/compiled-dist" . &&
-        step '' python -m zipfile -e "$work"/compiled-dist/*.whl "$room" || return
-    compiled() { env PYTHONPATH="$room" "$@"; }
-    step "compiled" compiled python -c 'import kvblocks.manager as m; print(m.__file__.rpartition("/")[2]); assert not m.__file__.endswith(".py")'
-    step "tests" compiled pytest -q tests/blocks --ignore tests/blocks/test_mutants_are_real.py
-    step "audit" compiled kvaudit run kvblocks --max-steps 20000 --misuse
+        step '' python -m zipfile -e "$work"/compiled-dist/*.whl "$compiled"
 }
 
 part_demo() {

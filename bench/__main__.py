@@ -35,6 +35,9 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the requests, and no pool of a million.")] = False,
     only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A contestant; may be repeated.")] = None,
     nano_vllm: Annotated[Path | None, typer.Option(metavar="DIR", help="A checkout of nano-vllm.")] = None,
+    compiled: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A wheel of kvblocks compiled by mypyc, unpacked.")
+    ] = None,
     trace_folder: Annotated[
         Path | None,
         typer.Option("--traces", metavar="DIR", help="Recorded workloads; $KVAUDIT_TRACES unless given."),
@@ -54,9 +57,9 @@ def main(
     """Compare kvblocks with the block managers of serving engines."""
     console = PlainConsole()
     if checks:
-        if part or only or nano_vllm or trace_folder:
+        if part or only or nano_vllm or compiled or trace_folder:
             raise typer.BadParameter(
-                "--checks is measured by itself: leave out parts, --only, --nano-vllm and --traces"
+                "--checks is measured by itself: leave out parts, --only, --nano-vllm, --compiled and --traces"
             )
         _measure_checks(rounds, write_to, console, quick=quick)
         return
@@ -67,9 +70,10 @@ def main(
     growth = (_smaller(GROWTH) if quick else GROWTH) if "growth" in parts else None
     plan = Plan(_sweeps(parts, folder, quick=quick), rounds, memory="memory" in parts, growth=growth)
     contestants = _contestants(only)
+    folders = {"nano-vllm": nano_vllm, "compiled": compiled}
     with _interruptible(), progress_bar(console) as bar:
         task = bar.add_task("starting", total=plan.steps(len(contestants)), done="")
-        results = run(plan, contestants, nano_vllm, lambda what: bar.update(task, advance=1, description=what))
+        results = run(plan, contestants, folders, lambda what: bar.update(task, advance=1, description=what))
     show(results, console)
     if write_to is not None:
         from bench.plots import write_plots

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from bench.drivers import Driver
 
 KVBLOCKS, ARRAY, BUILTIN, BATCHED = "kvblocks", "kvblocks, array", "kvblocks, builtin hash", "kvblocks, append_slots"
+COMPILED = "kvblocks, compiled"
 BARE, BARE_BUILTIN = "bare sha256", "bare builtin hash"
 VLLM, OLD_VLLM, NANO, SGLANG = "vLLM 0.33.0", "vLLM 0.11.2", "nano-vllm", "SGLang 0.5.23"
 
@@ -19,22 +20,33 @@ class Absent(Exception):
     """A contestant that cannot take part; the message says why, and what to do."""
 
 
+FOLDERS = {
+    "nano-vllm": "it is on no package index: --nano-vllm DIR names a checkout",
+    "compiled": "--compiled DIR names a folder with that build; ./check.sh bench makes one where there is a compiler",
+}
+"""What is not fetched, and how a user says where it is."""
+
+
 @dataclass(frozen=True)
 class Contestant:
-    """name: as tables have it. make: in a process of its own, the driver; it is told where the engine is."""
+    """name: as tables have it. make: in a process of its own, the driver; it is told where the engine is.
+
+    engine: as `kvaudit fetch` knows it, or one of `FOLDERS`.
+    """
 
     name: str
     make: Callable[[Path | None], Driver]
     engine: str = ""
 
-    def root(self, nano_vllm: Path | None) -> Path | None:
-        """Where the engine is; None for what is ours. Raises Absent."""
+    def root(self, folders: Mapping[str, Path | None]) -> Path | None:
+        """Where the engine is; None for what is ours. folders: those that the user names. Raises Absent."""
         if not self.engine:
             return None
-        if self.engine == "nano-vllm":
-            if nano_vllm is None:
-                raise Absent("it is on no package index: --nano-vllm DIR names a checkout")
-            return nano_vllm.resolve()
+        if self.engine in FOLDERS:
+            folder = folders.get(self.engine)
+            if folder is None:
+                raise Absent(FOLDERS[self.engine])
+            return folder.resolve()
         from kvaudit.engines.fetch import cached
 
         name, _, version = self.engine.partition("==")
@@ -46,11 +58,19 @@ class Contestant:
 
 def _kvblocks(root: Path | None, hasher: str, form: str = "list", batched: bool = False) -> Driver:
     from bench.drivers.kvblocks import KvblocksDriver
-    from kvblocks import BlockManager
 
-    if batched and not hasattr(BlockManager, "append_slots"):
-        raise Absent("kvblocks has no append_slots")
     return KvblocksDriver(hasher, form, batched=batched)
+
+
+def _compiled(root: Path | None, batched: bool = False) -> Driver:
+    """In the place of kvblocks, before it is imported."""
+    sys.path.insert(0, str(root))
+    driver = _kvblocks(None, "sha256", batched=batched)
+    from kvblocks import manager
+
+    if str(manager.__file__).endswith(".py"):
+        raise Absent(f"{root} has no compiled kvblocks: it would be that of {manager.__file__}")
+    return driver
 
 
 def _bare(root: Path | None, hasher: str) -> Driver:
@@ -84,6 +104,8 @@ CONTESTANTS = (
     Contestant(ARRAY, partial(_kvblocks, hasher="sha256", form="array")),
     Contestant(BUILTIN, partial(_kvblocks, hasher="builtin")),
     Contestant(BATCHED, partial(_kvblocks, hasher="sha256", batched=True)),
+    Contestant(COMPILED, _compiled, "compiled"),
+    Contestant(f"{COMPILED}, append_slots", partial(_compiled, batched=True), "compiled"),
     Contestant(BARE, partial(_bare, hasher="sha256")),
     Contestant(BARE_BUILTIN, partial(_bare, hasher="builtin")),
     Contestant(VLLM, _vllm, "vllm==0.33.0"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench.contestants import KVBLOCKS, Contestant
@@ -43,9 +43,12 @@ class Plan:
         return number * contestants + (READINGS if self.growth else 0)
 
 
-def run(plan: Plan, contestants: Sequence[Contestant], nano_vllm: Path | None, tell: Tell) -> Results:
-    """Measure everything. A contestant that cannot be started, or that fails on a workload, is left out there."""
-    with started(contestants, nano_vllm) as (running, absent):
+def run(plan: Plan, contestants: Sequence[Contestant], folders: Mapping[str, Path | None], tell: Tell) -> Results:
+    """Measure everything. folders: see `Contestant.root`.
+
+    A contestant that cannot be started, or that fails on a workload, is left out there.
+    """
+    with started(contestants, folders) as (running, absent):
         measured = {
             sweep: [measure(running, workload, plan.rounds, tell) for workload in plan.sweeps.get(sweep, ())]
             for sweep in ("main", "pools", "lengths", "live", "traces")
@@ -121,7 +124,7 @@ def _memory(running: Sequence[Running], tell: Tell) -> dict[str, float]:
 def _growth(contestant: Contestant, workload: Workload, tell: Tell) -> list[Reading]:
     """In a process of its own: one that has played other workloads has their memory."""
     found = []
-    with started([contestant], None) as ([one], _):
+    with started([contestant], {}) as ([one], _):
         for number in range(READINGS):
             tell(f"growth: {contestant.name}, {number + 1} of {READINGS}")
             found.append(one.reading(number, workload))

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import resource_tracker
@@ -70,7 +70,7 @@ class Running:
 
 @contextlib.contextmanager
 def started(
-    contestants: Sequence[Contestant], nano_vllm: Path | None
+    contestants: Sequence[Contestant], folders: Mapping[str, Path | None]
 ) -> Iterator[tuple[list[Running], dict[str, str]]]:
     """Those that can take part, and of the others by name why not. All of them are ended on leaving."""
     running: list[Running] = []
@@ -78,7 +78,7 @@ def started(
     try:
         for contestant in contestants:
             try:
-                running.append(_start(contestant, contestant.root(nano_vllm)))
+                running.append(_start(contestant, contestant.root(folders)))
             except Absent as why:
                 absent[contestant.name] = str(why)
         yield running, absent

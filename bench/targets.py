@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bench.contestants import ARRAY, BARE, BARE_BUILTIN, BATCHED, BUILTIN, KVBLOCKS, NANO, VLLM
+from bench.contestants import ARRAY, BARE, BARE_BUILTIN, BATCHED, BUILTIN, COMPILED, KVBLOCKS, NANO, VLLM
 from bench.goals import Row, Target
 from bench.playing import APPEND, FREE, PROMPT
 from bench.results import Measured, Results
@@ -57,6 +57,8 @@ TARGETS: tuple[Target[Results], ...] = (
     Target("an append: times as fast as nano-vllm", _times(APPEND, NANO, KVBLOCKS), 3),
     Target("an append through append_slots: times as fast as vLLM 0.33.0", _times(APPEND, VLLM, BATCHED), 60),
     Target("a freed block: times as fast as vLLM 0.33.0", _times(FREE, VLLM, KVBLOCKS), 3),
+    Target("an append, compiled: times as fast as not", _times(APPEND, KVBLOCKS, COMPILED), 2),
+    Target("a freed block, compiled: times as fast as not", _times(FREE, KVBLOCKS, COMPILED), 2),
     Target("a prompt block on the largest pool: times the smallest", _growth, 1.5, at_least=False),
     Target("bytes a block, all cached", lambda results: results.bytes_per_block.get(KVBLOCKS), 250, at_least=False),
     Target("memory after ten times as many operations: % more", _more_memory, 1, at_least=False),

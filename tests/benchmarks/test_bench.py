@@ -19,6 +19,7 @@ from audit.auditing import environment_with_mark, left
 from bench.contestants import (
     BARE,
     BUILTIN,
+    COMPILED,
     CONTESTANTS,
     KVBLOCKS,
     NANO,
@@ -120,7 +121,7 @@ def test_traces_are_those_that_are_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("contestant", ENGINES, ids=lambda contestant: contestant.name)
 def test_an_engine_hits_what_kvblocks_hits(contestant: Contestant) -> None:
     """As nothing is evicted: what it is asked to do is the same work."""
-    with started([contestant], None) as (running, absent):
+    with started([contestant], {}) as (running, absent):
         if absent:
             pytest.skip(absent[contestant.name])
         played, ours = running[0].play(SMALL), play(kvblocks(), SMALL)
@@ -130,6 +131,10 @@ def test_an_engine_hits_what_kvblocks_hits(contestant: Contestant) -> None:
 class Failing(KvblocksDriver):
     def start(self, name: str, prompt: Any) -> Any:
         raise ValueError("no prompt is good enough")
+
+
+def named(name: str) -> Contestant:
+    return next(contestant for contestant in CONTESTANTS if contestant.name == name)
 
 
 def make_failing(root: Path | None) -> Failing:
@@ -145,7 +150,7 @@ def test_who_cannot_take_part_is_named_and_the_others_go_on() -> None:
     wrong = [Contestant("failing", make_failing), Contestant("absent", make_none)]
     fetched = Contestant("not fetched", make_none, "vllm==0.0.1")
     steps: list[str] = []
-    results = run(Plan({"main": [SMALL]}, 2, memory=False), [own, *wrong, fetched, ENGINES[2]], None, steps.append)
+    results = run(Plan({"main": [SMALL]}, 2, memory=False), [own, *wrong, fetched, named(NANO)], {}, steps.append)
     assert [entrant.name for entrant in results.entrants] == [KVBLOCKS, "failing"]
     assert results.absent == {
         "absent": "it does not feel like it",
@@ -156,6 +161,13 @@ def test_who_cannot_take_part_is_named_and_the_others_go_on() -> None:
     assert measured.broken == {"failing": "ValueError: no prompt is good enough"}
     assert list(measured.costs[PROMPT]) == [KVBLOCKS]
     assert len(steps) == 4
+
+
+def test_a_folder_without_the_compiled_build_is_named(tmp_path: Path) -> None:
+    """Else the pure one would be measured under its name."""
+    with started([named(COMPILED)], {"compiled": tmp_path}) as (running, absent):
+        assert not running
+    assert absent[COMPILED].startswith(f"{tmp_path} has no compiled kvblocks")
 
 
 # --- a long run -----------------------------------------------------------------------------------------------
@@ -190,7 +202,7 @@ def make_buffers_stay(root: Path | None) -> LeavesBuffers:
 
 
 def grown(contestant: Contestant) -> tuple[str, bool | None]:
-    with started([contestant], None) as ([one], _):
+    with started([contestant], {}) as ([one], _):
         readings = [one.reading(number, replace(SHORT, requests=2_000)) for number in range(2)]
     assert readings[0].operations == 2_000 * 6 - 6 and readings[1].operations == 2 * readings[0].operations
     [verdict] = [row[2:] for row in verdicts(results_of({}, growth=readings)) if row[0].startswith("memory after")]
@@ -204,7 +216,7 @@ def test_kvblocks_does_not_grow_and_a_leak_of_either_kind_is_seen() -> None:
 
 
 def test_a_long_run_is_read_ten_times() -> None:
-    results = run(Plan({}, 1, growth=SHORT), CONTESTANTS[:1], None, lambda what: None)
+    results = run(Plan({}, 1, growth=SHORT), CONTESTANTS[:1], {}, lambda what: None)
     assert [one.operations for one in results.growth] == [1_194 * n for n in range(1, 11)]
     assert f"| 11,940 | {results.growth[-1].rss / 2**20:.2f} | " in page(results)
 
