@@ -20,7 +20,7 @@ from kvaudit.cli.console import INTERRUPTED, say
 from kvaudit.plain_console import PlainConsole
 from kvaudit.terminal import progress_bar
 
-PARTS = ("main", "pools", "lengths", "live", "traces", "memory", "growth")
+PARTS = ("main", "pools", "lengths", "live", "traces", "memory", "growth", "shares")
 
 
 app = typer.Typer(add_completion=False)
@@ -68,7 +68,9 @@ def main(
         raise typer.BadParameter(f"there is no part {unknown[0]}: there are {', '.join(PARTS)}")
     folder = trace_folder or Path(os.environ["KVAUDIT_TRACES"]) if "KVAUDIT_TRACES" in os.environ else trace_folder
     growth = (_smaller(GROWTH) if quick else GROWTH) if "growth" in parts else None
-    plan = Plan(_sweeps(parts, folder, quick=quick), rounds, memory="memory" in parts, growth=growth)
+    plan = Plan(
+        _sweeps(parts, folder, quick=quick), rounds, memory="memory" in parts, growth=growth, shares="shares" in parts
+    )
     contestants = _contestants(only)
     folders = {"nano-vllm": nano_vllm, "compiled": compiled}
     with _interruptible(), progress_bar(console) as bar:

@@ -13,6 +13,7 @@ from bench.growth import READINGS
 from bench.playing import Played
 from bench.processes import Broken, Running, started
 from bench.results import Cost, Entrant, Measured, Reading, Results, Spread
+from bench.shares import shares
 from bench.workloads import Workload
 
 Tell = Callable[[str], None]
@@ -34,13 +35,14 @@ class Plan:
         *,
         memory: bool = False,
         growth: Workload | None = None,
+        shares: bool = False,
     ) -> None:
-        self.sweeps, self.rounds, self.memory, self.growth = sweeps, rounds, memory, growth
+        self.sweeps, self.rounds, self.memory, self.growth, self.shares = sweeps, rounds, memory, growth, shares
 
     def steps(self, contestants: int) -> int:
         """How often `Tell` is called at most."""
         number = sum(len(workloads) for workloads in self.sweeps.values()) * self.rounds + self.memory
-        return number * contestants + (READINGS if self.growth else 0)
+        return number * contestants + (READINGS if self.growth else 0) + (self.rounds if self.shares else 0)
 
 
 def run(plan: Plan, contestants: Sequence[Contestant], folders: Mapping[str, Path | None], tell: Tell) -> Results:
@@ -60,6 +62,7 @@ def run(plan: Plan, contestants: Sequence[Contestant], folders: Mapping[str, Pat
             absent=absent,
             bytes_per_block=_memory(running, tell) if plan.memory else {},
             growth=_growth(contestants[0], plan.growth, tell) if plan.growth else [],
+            shares=shares(plan.rounds, tell) if plan.shares else [],
             **measured,
         )
 

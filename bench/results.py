@@ -64,6 +64,14 @@ class Reading(msgspec.Struct, frozen=True):
     objects: int
 
 
+class Share(msgspec.Struct, frozen=True):
+    """Of one operation of kvblocks, what one part of it, or one kind of it, costs."""
+
+    operation: str
+    about: str
+    us: float
+
+
 class Results(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-bench/1"):
     """One run. absent: who could not take part, and why. bytes_per_block: of a pool that is all cached.
 
@@ -81,6 +89,7 @@ class Results(msgspec.Struct, frozen=True, tag_field="format", tag="kvaudit-benc
     traces: list[Measured]
     bytes_per_block: dict[str, float]
     growth: list[Reading] = []
+    shares: list[Share] = []
 
     def named(self, workload: str) -> Measured | None:
         """The main workload of that name."""
@@ -94,7 +103,7 @@ def read(path: Path) -> Results:
 
 def merged(old: Results, new: Results) -> Results:
     """The new results, and of what was not measured now the old ones: a part can be measured again by itself."""
-    parts = ("main", "pools", "lengths", "live", "traces", "bytes_per_block", "growth")
+    parts = ("main", "pools", "lengths", "live", "traces", "bytes_per_block", "growth", "shares")
     kept = {part: getattr(old, part) for part in parts if not getattr(new, part)}
     return msgspec.structs.replace(new, **kept)
 

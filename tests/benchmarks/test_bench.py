@@ -34,6 +34,7 @@ from bench.page import page
 from bench.playing import APPEND, FREE, PROMPT, REFUSAL, play
 from bench.processes import started
 from bench.results import Cost, Measured, Reading, Results, Spread, merged, read, write
+from bench.shares import shares
 from bench.targets import TARGETS, verdicts
 from bench.workloads import LENGTHS, LIVE, MAIN, POOLS, Workload, traces
 from kvblocks import BlockManager
@@ -302,3 +303,16 @@ def test_ctrl_c_ends_it_with_a_line_and_nothing_is_left(tmp_path: Path, processe
             bench.kill()
     assert (bench.returncode, said, errors) == (130, "", "error: interrupted: nothing was written\n")
     assert not left(environment) and not list(tmp_path.iterdir())
+
+
+def test_the_shares_name_every_part_of_the_cost() -> None:
+    told: list[str] = []
+    found = shares(2, told.append, num_prompts=3)
+    assert [(share.operation, found.count(share)) for share in found] == [
+        *[("a prompt block", 1)] * 4,
+        *[("an append", 1)] * 3,
+        *[("a freed block", 1)] * 2,
+    ]
+    assert told == ["shares: round 1", "shares: round 2"]
+    results = msgspec.structs.replace(run(Plan({}, 1), CONTESTANTS[:1], {}, told.append), shares=found)
+    assert all(share.about in page(results) for share in found)
