@@ -50,15 +50,15 @@ What was tried, to come nearer to the goals that are not met:
   longer than the 97 bytes of a block. The other implementation in the standard library (`_sha256`) is slower. Of
   packing, two thirds make sure that no token is a bool: `array` would take True for 1. Asking `set(map(type, tokens))`,
   `min` and `max`, or each token by itself is slower than counting the types. Two calls a block could be saved by
-  writing `_take` and `_register` out in `allocate`, some 0.05 us each: not done, as each would then stand in two places.
+  writing `_take` and `_register` out in `allocate`, some 0.05 us each: not done, as each would stand in two places.
 - *A refusal* hashes the whole prompt before it can say no: how many blocks are hits is not known before. Hashing up
   to the first miss only was not tried: the proof of `allocate` speaks of the chain and of the match as two steps.
 - *An append.* One record a sequence, with the slot that comes next in it, took a third of its cost away.
 - *append_slots* is for the refusal of the whole. In pure Python the check of the whole costs as much as the calls that
   a loop without `append_slot` would save.
-- *A freed block* goes into an `OrderedDict`, by itself 0.08 us of it. A plain dict takes 0.045 us, and from it the oldest is
-  had in time proportional to the pool. A linked list in two arrays takes 0.11 us, in two lists 0.044 us, and a method
-  around it as much again; in the text of the manager itself it would have to be proved there. That is the next thing to try.
+- *A freed block* goes into an `OrderedDict`, by itself 0.08 us of it. A plain dict takes 0.045 us, and from it the
+  oldest is had in time proportional to the pool. A linked list in two arrays takes 0.11 us, in two lists 0.044 us, and
+  a method around it as much again; in the text of the manager it would have to be proved there. It is to be tried next.
 - *Memory.* The `OrderedDict` is 105 of the bytes of a block, two lists would be 16; the keys and the list of them are
   73, the dict from key to block 52.
 """
