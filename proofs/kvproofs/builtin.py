@@ -136,7 +136,7 @@ def _no_key() -> OptionalKey:
     return OptionalKey(theory.NO_KEY)
 
 
-def _set(owner: Any, name: str, value: Any) -> None:
+def _set(value: Any, owner: Any, name: str) -> None:
     """owner.name = value, where the owner is not self."""
     if not isinstance(owner, Record):
         raise Unsupported("an attribute of something else than self or a record is assigned")

@@ -362,11 +362,8 @@ class Record(Symbol):
         return self._column(name)[wrap(self._key)]
 
     def set(self, name: str, value: Any) -> None:
-        """record.name = value"""
-        column = self._column(name)
-        if not isinstance(column, Dict):
-            raise Unsupported(f"{name}, a list, is replaced")
-        column[wrap(self._key)] = value
+        """record.name = value. After a list is replaced, no record that was taken before is known any more."""
+        self._column(name)[wrap(self._key)] = value
 
 
 class Ordered(Modelled):

@@ -61,6 +61,11 @@ def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
 
 
+def _is_foreign(node: ast.expr) -> bool:
+    """An attribute of something else than self."""
+    return isinstance(node, ast.Attribute) and not _is_self(node.value)
+
+
 _LOCALS = ast.Call(ast.Name("locals", ast.Load()), [], [])
 
 
@@ -143,10 +148,32 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> Any:
         match node.targets:
             case [ast.Attribute(owner, name)] if not _is_self(owner):
-                return ast.Expr(_call("_set_", self.visit(owner), ast.Constant(name), self.visit(node.value)))
+                return self._set(owner, name, self.visit(node.value))
+            case [ast.Tuple(targets)] if any(map(_is_foreign, targets)):
+                parts = [f"_part{number}" for number in range(len(targets))]
+                taken = ast.Tuple([ast.Name(part, ast.Store()) for part in parts], ast.Store())
+                given = (
+                    ast.Assign([target], ast.Name(part, ast.Load()))
+                    for target, part in zip(targets, parts, strict=True)
+                )
+                return [ast.Assign([taken], self.visit(node.value)), *map(self.visit, given)]
         if isinstance(node.value, ast.ListComp):
             return self._comprehension(node.value, node)
         return self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        match node.target:
+            case ast.Attribute(owner, name) if _is_foreign(node.target):
+                if any(isinstance(part, ast.Call) for part in ast.walk(owner)):
+                    return self._unsupported("an attribute of what a call gives is changed in place")
+                return self._set(
+                    owner, name, self.visit(ast.BinOp(ast.Attribute(owner, name, ast.Load()), node.op, node.value))
+                )
+        return self.generic_visit(node)
+
+    def _set(self, owner: ast.expr, name: str, value: ast.expr) -> ast.stmt:
+        """owner.name = value"""
+        return ast.Expr(_call("_set_", value, self.visit(owner), ast.Constant(name)))
 
     def visit_Return(self, node: ast.Return) -> Any:
         match node.value:
@@ -230,9 +257,9 @@ class _Rewriter(ast.NodeTransformer):
     visit_While = visit_Global = visit_Nonlocal = visit_Match = visit_AsyncFor = visit_With = _no_statement
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        """State lives in the manager and its records, and of a record one field is assigned at a time."""
-        if isinstance(node.ctx, ast.Store) and not _is_self(node.value):
-            raise Unsupported("an attribute of something else than self is assigned, with others or in place")
+        """State lives in the manager and its records: what else is bound to an attribute is not."""
+        if isinstance(node.ctx, ast.Store) and _is_foreign(node):
+            raise Unsupported("an attribute of something else than self is bound, not simply assigned")
         return self.generic_visit(node)
 
     def _unsupported(self, what: str) -> ast.stmt:

@@ -8,8 +8,6 @@ from kvblocks import BlockManager, Key
 from kvblocks.extra import Extra
 from kvblocks.hashing import sha256
 
-Images = Iterable[tuple[bytes, int, int]]
-
 
 class Keyed(BlockManager):
     """Hands on what it was given as it is; a bug changes something on the way to the keys."""
@@ -54,7 +52,7 @@ class LoraVersionIsNoKey(BlockManager):
         *,
         salt: str | None = None,
         lora: tuple[str, str] | None = None,
-        images: Images = (),
+        images: Iterable[tuple[bytes, int, int]] = (),
     ) -> list[int]:
         lora = None if lora is None else (lora[0], "any")
         return super().allocate(seq_id, token_ids, salt=salt, lora=lora, images=images)
@@ -112,7 +110,7 @@ class ImageIsKeyedWhereItEnds(BlockManager):
         *,
         salt: str | None = None,
         lora: tuple[str, str] | None = None,
-        images: Images = (),
+        images: Iterable[tuple[bytes, int, int]] = (),
     ) -> list[int]:
         ends = [(content, start + length - 1, 1) for content, start, length in images]
         return super().allocate(seq_id, token_ids, salt=salt, lora=lora, images=ends)
@@ -142,7 +140,7 @@ class KeepsExtraAfterFree(BlockManager):
         *,
         salt: str | None = None,
         lora: tuple[str, str] | None = None,
-        images: Images = (),
+        images: Iterable[tuple[bytes, int, int]] = (),
     ) -> list[int]:
         table = super().allocate(seq_id, token_ids, salt=salt, lora=lora, images=images)
         self._sequences[seq_id].extra = self._left.get(seq_id) or self._sequences[seq_id].extra

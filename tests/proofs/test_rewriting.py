@@ -12,7 +12,7 @@ import kvblocks.arithmetic
 import kvblocks.manager
 from kvblocks import BlockManager, InvalidArgument
 from kvproofs import builtin
-from kvproofs.rewriting import load
+from kvproofs.rewriting import load, load_source
 from proofs.calls import CALLED, Call, Place, calls, manager_at, reached
 
 POOLS = ((1, 1, True), (2, 1, True), (2, 2, True), (2, 2, False))
@@ -73,7 +73,7 @@ ORDINARY = {
     "_no_key_": lambda: None,
     "_has_type_": lambda value, kind: type(value) is kind,
     "_repeated_": lambda item, count: [item] * count,
-    "_set_": setattr,
+    "_set_": lambda value, owner, name: setattr(owner, name, value),
     "_unsupported_": _unsupported,
 }
 
@@ -132,3 +132,34 @@ def test_so_is_the_constructor() -> None:
 def test_a_loop_that_leaves_out_an_item_is_seen(operation: str) -> None:
     wrong = manager_class(LeavesOutTheLast)
     assert any(call.operation == operation and differing(wrong, place, call) for place, call in everything())
+
+
+ASSIGNS = """
+def assign(one, other, items):
+    one.a = items.pop()
+    one.a += items.pop()
+    one.a, other.b, last = items.pop(), items.pop(), items.pop()
+    other.b -= last
+    return last
+"""
+
+
+class Plain:
+    a = b = 0
+
+
+def test_attributes_of_other_objects_are_assigned_in_the_same_order() -> None:
+    names: dict[str, Any] = {}
+    exec(ASSIGNS, names)
+    both = []
+    for assign in (names["assign"], load_source(ASSIGNS, "text", ORDINARY)["assign"]):
+        one, other = Plain(), Plain()
+        both.append((assign(one, other, [1, 20, 300, 4_000, 50_000]), vars(one), vars(other)))
+    assert both[0] == both[1]
+
+
+def test_what_a_call_gives_is_not_changed_in_place() -> None:
+    """It would be called twice."""
+    text = "def change(make):\n    make().a += 1\n"
+    with pytest.raises(AssertionError, match="what a call gives"):
+        load_source(text, "text", ORDINARY)["change"](Plain)
