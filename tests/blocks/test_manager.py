@@ -350,3 +350,19 @@ def test_a_prompt_of_2000_blocks(hasher: str) -> None:
     manager.free("b")
     assert manager.observe().evictable == tuple(range(2_000, -1, -1))
     assert manager.num_free_blocks == 4_001
+
+
+class TokenId(int):
+    """As an enumeration of special tokens has them."""
+
+
+def test_a_token_id_of_a_subclass_of_int_is_its_number() -> None:
+    manager = BlockManager(8, 2)
+    manager.allocate("a", [TokenId(1), 2, TokenId(3)])
+    manager.append_slot("a", TokenId(0))
+    manager.extend("a", [TokenId(2**32 - 1)])
+    assert manager.observe().tokens["a"] == (1, 2, 3, 0, 2**32 - 1)
+    with pytest.raises(InvalidArgument):
+        manager.allocate("b", [1, TokenId(2**32)])
+    with pytest.raises(InvalidArgument):
+        manager.append_slot("a", TokenId(-1))
