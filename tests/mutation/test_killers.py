@@ -17,7 +17,7 @@ GENERATED = {mutant.id: mutant for mutant in generated()}
 SEEN = (
     "allocate:negate:3",
     "allocate:delete:23",
-    "append_slot:number:7",
+    "_append_at_edge:number:7",
     "_hash_chain:slice:1",
     "_match:call:1",
     "_hit:arithmetic:1",
