@@ -54,9 +54,9 @@ What was tried, to come nearer to the goals that are not met:
 - *A refusal* hashes the whole prompt before it can say no: how many blocks are hits is not known before. Hashing up
   to the first miss only was not tried: the proof of `allocate` speaks of the chain and of the match as two steps.
 - *An append.* One record a sequence, with the slot that comes next in it, took a third of its cost away.
-- *append_slots* is for the refusal of the whole, and slower than a loop of `append_slot`: in pure Python, to look at every
-  pair before the first write costs nearly as much as the appends, which look again. It calls `append_slot` itself, so
-  that what is proved of that carries over; a loop of its own over the records would save about a third.
+- *append_slots* is for the refusal of the whole, and slower than a loop of `append_slot`: in pure Python, to look at
+  every pair before the first write costs nearly as much as the appends, which look again. It calls `append_slot`
+  itself, so that what is proved of that carries over; a loop of its own over the records would save about a third.
 - *A freed block* goes into an `OrderedDict`, by itself 0.08 us of it. A plain dict takes 0.045 us, and from it the
   oldest is had in time proportional to the pool. A linked list in two arrays takes 0.11 us, in two lists 0.044 us, and
   a method around it as much again; in the text of the manager it would have to be proved there. It is to be tried next.

@@ -34,7 +34,8 @@ same), writes the results, and ends with status 1 if they are not what
 Every statement of every function of kvblocks that an operation can reach is deleted; every operator, number and
 condition in it is made another one. Left out are `append_slots` and `extend`: they call `append_slot`, and no audit
 calls them; [`test_batches.py`](../tests/proofs/test_batches.py) changes them and asks the proof. Annotations and the
-texts of messages are left alone. One change a mutant; no two are the same program. *planted* are the bugs that `tests/mutants` makes by hand.
+texts of messages are left alone. One change a mutant; no two are the same program. *planted* are the bugs that
+`tests/mutants` makes by hand.
 
 - The proof kills if a goal of an operation that can reach the change stays open. What the executor cannot run is no
   kill.
