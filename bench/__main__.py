@@ -67,6 +67,8 @@ def main(
     if unknown := [name for name in parts if name not in PARTS]:
         raise typer.BadParameter(f"there is no part {unknown[0]}: there are {', '.join(PARTS)}")
     folder = trace_folder or Path(os.environ["KVAUDIT_TRACES"]) if "KVAUDIT_TRACES" in os.environ else trace_folder
+    if folder is None and "traces" in (part or ()):
+        raise typer.BadParameter("recorded workloads are in a folder: --traces DIR, or $KVAUDIT_TRACES, names it")
     growth = (_smaller(GROWTH) if quick else GROWTH) if "growth" in parts else None
     plan = Plan(
         _sweeps(parts, folder, quick=quick), rounds, memory="memory" in parts, growth=growth, shares="shares" in parts
@@ -130,7 +132,7 @@ def _contestants(names: Sequence[str] | None) -> Sequence[Contestant]:
         return CONTESTANTS
     known = {contestant.name: contestant for contestant in CONTESTANTS}
     if unknown := [name for name in names if name not in known]:
-        raise typer.BadParameter(f"there is no contestant {unknown[0]!r}: there are {', '.join(known)}")
+        raise typer.BadParameter(f"there is no contestant {unknown[0]!r}: there are {', '.join(map(repr, known))}")
     return [contestant for contestant in CONTESTANTS if contestant.name in names or contestant is CONTESTANTS[0]]
 
 

@@ -34,8 +34,18 @@ TARGETS: tuple[Target[Checks], ...] = (
     Target("swarm: checked steps a second", _rate(SWARM), SWARM_GOAL),
     Target("search: compared transitions a second", _rate(SEARCH), 40_000),
     Target("Hypothesis: of its rate with checks off", _of_unchecked, 0.9),
-    Target("swarm: ms until a planted bug is found with observe()", median_kill(OBSERVED), 100, at_least=False),
-    Target("swarm: ms until a planted bug is found from outside", median_kill(BLACK_BOX), 100, at_least=False),
+    Target(
+        "swarm: median ms until a planted bug is found with observe()",
+        median_kill(OBSERVED),
+        100,
+        at_least=False,
+    ),
+    Target(
+        "swarm: median ms until a planted bug is found from outside",
+        median_kill(BLACK_BOX),
+        100,
+        at_least=False,
+    ),
 )
 
 

@@ -27,7 +27,7 @@ from kvaudit.profiles import SEED
 from kvaudit.protocol import Allocate, Append, Free, Mutation, Outcome, Pool, Refused, Returned
 from kvaudit.rulings import own_step
 from kvaudit.trace import TraceReader
-from kvblocks import BlockManager, OutOfBlocks, UnknownSequence
+from kvblocks import BlockManager, InvalidArgument, OutOfBlocks, UnknownSequence
 from kvspec.live import snapshot
 from kvspec.operations import OutOfBlocks as Refusal
 from kvspec.variants import SEED_VARIANTS
@@ -490,3 +490,67 @@ def test_the_package_has_what_it_says() -> None:
     assert kvaudit.guard is guard
     with pytest.raises(AttributeError, match="no attribute 'gaurd'"):
         kvaudit.gaurd  # noqa: B018
+
+
+# --- appends in one call -------------------------------------------------------------------------------------
+
+
+def test_batches_are_the_appends_that_they_stand_for() -> None:
+    manager = BlockManager(4, 2)
+    watched = guarded(manager)
+    watched.allocate("a", [1, 2, 3])
+    watched.allocate("b", [5])
+    assert watched.append_slots(iter(["b", "a"]), iter([6, 4])) == [5, 3]
+    assert watched.extend(token_ids=[7], seq_id="a") == [6]
+    assert watched.append_slot("a", 8) == 7
+    with pytest.raises(OutOfBlocks):
+        watched.append_slots(["a", "b"], [1, 1])
+    with pytest.raises(OutOfBlocks):
+        watched.extend("a", [1])
+    with pytest.raises(InvalidArgument):
+        watched.append_slots(["a", "a"], [1, 1])
+    with pytest.raises(UnknownSequence):
+        watched.extend("nobody", [1])
+    check_now(watched)
+    watched.free("a")
+    assert watched.append_slots([], []) == []
+    check_now(watched)
+
+
+class ForgetsOne(BlockManager):
+    """Of several tokens, the last is answered and not appended."""
+
+    def append_slots(self, seq_ids: Any, token_ids: Any) -> list[int]:
+        slots = super().append_slots(seq_ids[:-1], token_ids[:-1])
+        return [*slots, slots[-1] + 1]
+
+
+class AnswersOneShort(BlockManager):
+    def extend(self, seq_id: Any, token_ids: Any) -> list[int]:
+        return super().extend(seq_id, token_ids)[1:]
+
+
+class TakesBeforeItRefuses(BlockManager):
+    def extend(self, seq_id: Any, token_ids: Any) -> list[int]:
+        try:
+            return super().extend(seq_id, token_ids)
+        except OutOfBlocks:
+            self._take()
+            raise
+
+
+@pytest.mark.parametrize(
+    ("cls", "obligation", "call"),
+    [
+        (ForgetsOne, "O5", lambda m: m.append_slots(["a", "b"], [1, 1])),
+        (AnswersOneShort, "O5", lambda m: m.extend("a", [1, 2])),
+        (TakesBeforeItRefuses, "O1", lambda m: m.extend("a", [1] * 20)),
+    ],
+)
+def test_a_wrong_batch_is_seen(cls: Any, obligation: str, call: Callable[[Any], Any]) -> None:
+    watched = guarded(cls(6, 2))
+    watched.allocate("a", [1])
+    watched.allocate("b", [2, 3, 4])
+    with pytest.raises(ContractViolation) as caught:
+        call(watched)
+    assert caught.value.breaches[0].obligation == obligation

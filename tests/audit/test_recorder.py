@@ -111,3 +111,35 @@ def test_after_an_interrupt_nothing_is_recorded(tmp_path: Path) -> None:
         manager.free("a")
     manager.allocate("a", [1])
     assert len(read_lines(tmp_path / "t")[1]) == 1
+
+
+def test_appends_in_one_call_are_written_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    with kvaudit.record(BlockManager(3, 2), path) as manager:
+        manager.allocate("a", [1, 2, 3])
+        manager.allocate("b", [4])
+        assert manager.append_slots(iter(["a", "b"]), [5, 6]) == [3, 5]
+        with pytest.raises(OutOfBlocks):
+            manager.append_slots(["a", "b"], [7, 8])
+        with pytest.raises(UnknownSequence):
+            manager.extend("nobody", [7])
+        manager.free("b")
+        assert manager.extend("a", [7, 8]) == [4, 5]
+    assert [getattr(line.operation, "seq", "") for line in read_lines(path)[1]] == ["a", "b", "a", "b", "b", "a", "a"]
+    with TraceReader(path) as reader:
+        result = check_trace(reader, PROFILES["strict"], lambda operations, done: None)
+    assert result.exit_code == CONFORMS
+
+
+class AnswersNothing(BlockManager):
+    def extend(self, seq_id: Any, token_ids: Any) -> Any:
+        super().extend(seq_id, token_ids)
+
+
+def test_a_batch_without_answers_ends_the_recording(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    with kvaudit.record(AnswersNothing(3, 2), path) as manager:
+        manager.allocate("a", [1])
+        with pytest.warns(RuntimeWarning, match="extend is to answer 2 slots, not None"):
+            manager.extend("a", [2, 3])
+    assert len(read_lines(path)[1]) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,6 +12,7 @@ import msgspec
 
 from kvaudit.api import ApiTarget
 from kvaudit.errors import UsageError
+from kvaudit.guarding.batches import BATCHES, batch_of
 from kvaudit.guarding.lockstep import is_legal
 from kvaudit.guarding.log import Call, line_of
 from kvaudit.guarding.pool import pool_of
@@ -119,7 +120,32 @@ class Recorder:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # not made yet, as in a copy
             raise AttributeError(name)
-        return getattr(self._manager, name)
+        value = getattr(self._manager, name)
+        return self._batch(name, value) if name in BATCHES else value
+
+    def _batch(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        """append_slots or extend, written down as the appends that it stands for. What is refused is no step."""
+
+        def recorded(*args: Any, **named: Any) -> Any:
+            batch = batch_of(name, method, args, named)
+            if batch is None:
+                return method(*args, **named)
+            try:
+                slots = batch.on(method)
+            except BaseException as error:
+                if not isinstance(error, Exception):
+                    self.close()
+                raise
+            appends = batch.appends(slots)
+            if len(appends) < len(batch.tokens):
+                self.close()
+                what = batch.no_answer(slots).detail
+                warnings.warn(f"nothing is recorded any more: {what}", RuntimeWarning, stacklevel=2)
+            for nth, (operation, outcome) in enumerate(appends, start=1):
+                self._keep(operation, outcome, counts=nth == len(appends))
+            return slots
+
+        return recorded
 
     def __enter__(self) -> Self:
         return self
@@ -134,11 +160,11 @@ class Recorder:
         else:  # Ctrl-C, say: nobody knows how far it came, so nothing that follows could be checked
             self.close()
 
-    def _keep(self, operation: Mutation, outcome: Outcome, cached: Any = None) -> None:
+    def _keep(self, operation: Mutation, outcome: Outcome, cached: Any = None, *, counts: bool = True) -> None:
         if self._file.closed:
             return
         self._step += 1
-        call = Call(operation, outcome, cached, self._num_free_blocks())
+        call = Call(operation, outcome, cached, self._num_free_blocks() if counts else None)
         self._write(line_of(self._step, call, self._num_blocks))
 
     def _write(self, line: msgspec.Struct) -> None:

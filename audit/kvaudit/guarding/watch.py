@@ -13,6 +13,7 @@ from kvaudit import words
 from kvaudit.api import ApiTarget
 from kvaudit.breach import Breach, gravest
 from kvaudit.errors import TargetError
+from kvaudit.guarding.batches import Batch, batch_of
 from kvaudit.guarding.full import look
 from kvaudit.guarding.lockstep import Lockstep, is_legal, owners
 from kvaudit.guarding.log import Appended, Call, dump
@@ -121,8 +122,51 @@ class Watch:
         elif is_legal(self.lockstep.ledger.sequences, operation):
             self._judge(operation, self._target.failure(error), None, error)
 
-    def _judge(self, operation: Mutation, outcome: Outcome, cached: Any, error: Exception | None = None) -> None:
-        free = self.num_free_blocks()
+    def batch(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        """append_slots or extend, held to the appends that it stands for."""
+
+        def checked(*args: Any, **named: Any) -> Any:
+            batch = batch_of(name, method, args, named)
+            if batch is None or self.is_bystander:
+                return method(*args, **named)
+            try:
+                slots = batch.on(method)
+            except BaseException as error:
+                self.batch_raised(batch, error)
+                raise
+            self.batch_returned(batch, slots)
+            return slots
+
+        return checked
+
+    @_out_of_the_way
+    def batch_returned(self, batch: Batch, slots: Any) -> None:
+        """All of it is done: between two of its appends the manager was not to be seen."""
+        appends = batch.appends(slots)
+        if len(appends) < len(batch.tokens):
+            self._violated([batch.no_answer(slots)], batch.name)
+        unknown = [operation for operation, _ in appends if operation.seq not in self.lockstep.tails]
+        if unknown and not self.is_bystander:
+            self._violated([Breach("O10", "an unknown id gets through")], words.call(unknown[0]))
+        for nth, (operation, outcome) in enumerate(appends, start=1):
+            if not self.is_bystander:
+                self._judge(operation, outcome, None, counts=nth == len(appends))
+
+    @_out_of_the_way
+    def batch_raised(self, batch: Batch, error: BaseException) -> None:
+        """It is refused or misused as a whole, and the exception goes on to the caller."""
+        if not isinstance(error, Exception):  # Ctrl-C, say: nobody knows how far it came
+            self.step_aside()
+            return
+        free, due = self.num_free_blocks(), self.lockstep.num_free_blocks
+        if free != due:
+            what = f"{batch.name} was not done, and num_free_blocks is to be {due}, not {free}"
+            self._violated([Breach("O1", what)], batch.name, error)
+
+    def _judge(
+        self, operation: Mutation, outcome: Outcome, cached: Any, error: Exception | None = None, *, counts: bool = True
+    ) -> None:
+        free = self.num_free_blocks() if counts else None
         self.log.append(Call(operation, outcome, cached, free))
         breaches = self.lockstep.judge(operation, outcome, cached, free)
         if breaches:

@@ -6,6 +6,7 @@ Checked at each call, in time that does not grow with the pool, and called by th
     append_slot   O2 O5 O6 O9 I8 K1 K2          the slot, and at the edge of a block which one is taken
     free          O2
     all three     I1 I4 I8, O1 of a refusal     num_free_blocks
+    append_slots, extend, where the manager offers them: as the appends that they stand for, the count after the last
     misuse        O10                           of an unknown id, a live id or an empty prompt, where it gets through
     reads         O3 O4 O5 I8                   what the caller asks: can_allocate, num_cached_tokens, slot, block_table
 
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from kvaudit.errors import UsageError
+from kvaudit.guarding.batches import BATCHES
 from kvaudit.guarding.pool import pool_of
 from kvaudit.guarding.reads import READS, extras, number, numbers
 from kvaudit.guarding.watch import Level, Watch
@@ -155,7 +157,11 @@ class Guard:
             raise AttributeError(name)
         watch: Watch = self.__watch
         value = getattr(watch.manager, name)
-        if name not in READS or watch.is_bystander:
+        if watch.is_bystander:
+            return value
+        if name in BATCHES:
+            return watch.batch(name, value)
+        if name not in READS:
             return value
         if callable(value):
             return watch.read(name, value)

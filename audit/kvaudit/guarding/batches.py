@@ -1,0 +1,52 @@
+"""Appends that a manager makes in one call: `append_slots(seq_ids, token_ids)` and `extend(seq_id, token_ids)`.
+
+No operation of the seed, and by their meaning several of them in turn: `append_slot` for each pair, or for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+from kvaudit.breach import Breach
+from kvaudit.guarding.reads import in_order, number, numbers
+from kvaudit.protocol import Append, Returned
+from kvaudit.words import count
+
+BATCHES = ("append_slots", "extend")
+
+
+class Batch(NamedTuple):
+    """One call. Iterators are read to their end before the manager is asked."""
+
+    name: str
+    first: Any
+    tokens: list[Any]
+
+    def on(self, method: Callable[..., Any]) -> Any:
+        """Make the call."""
+        return method(self.first, self.tokens)
+
+    def appends(self, slots: Any) -> list[tuple[Append, Returned]]:
+        """What it has done, append by append; empty if there is not a slot for each token."""
+        seqs: list[Hashable] = self.first if self.name == "append_slots" else [self.first] * len(self.tokens)
+        answers = numbers(slots)
+        if not isinstance(answers, (list, tuple)) or not len(answers) == len(seqs) == len(self.tokens):
+            return []
+        return [
+            (Append(seq, token), Returned(number(slot)))  # type: ignore[arg-type]
+            for seq, token, slot in zip(seqs, self.tokens, answers, strict=True)
+        ]
+
+    def no_answer(self, slots: Any) -> Breach:
+        """There is not a slot for each token."""
+        return Breach("O5", f"{self.name} is to answer {count(len(self.tokens), 'slot')}, not {slots!r:.80}")
+
+
+def batch_of(name: str, method: Callable[..., Any], args: Any, named: Any) -> Batch | None:
+    """The call; None if the arguments are none of it, which is the manager's to say."""
+    given = in_order(method, args, named)
+    if len(given) != 2:
+        return None
+    first, tokens = given
+    return Batch(name, list(first) if name == "append_slots" else first, list(tokens))
