@@ -53,10 +53,11 @@ the bare hashing, 18.2 for an append and 1.73 for a freed block on the text as i
 
 - *A prompt block.* SHA-256 is the largest part: with Python's hash, itself not for nothing, it is 0.43 us less. To
   begin and to end a digest takes `hashlib` longer than the 97 bytes of a block. The other implementation in the
-  standard library (`_sha256`) is slower. Of packing, two thirds make sure that no token is a bool: `array` would take True for 1. Asking `set(map(type, tokens))`,
-  `min` and `max`, or each token by itself is slower than counting the types. `_take` and `_register` written out in
-  `allocate`: 2.76 and 1.69, not kept, as each would stand in two places. The same, and no look at bools: 3.27, 5.92
-  with the builtin hash, 1.41 times the bare hashing; not kept, as a bool among the tokens would then pass for one.
+  standard library (`_sha256`) is slower. Of packing, two thirds make sure that no token is a bool: `array` would take
+  True for 1. Asking `set(map(type, tokens))`, `min` and `max`, or each token by itself is slower than counting the
+  types. `_take` and `_register` written out in `allocate`: 2.76 and 1.69, not kept, as each would stand in two places.
+  The same, and no look at bools: 3.27, 5.92 with the builtin hash, 1.41 times the bare hashing; not kept, as a bool
+  among the tokens would then pass for one.
 - *A refusal* hashes the whole prompt before it can say no: how many blocks are hits is not known before. Hashing up
   to the first miss only was not tried: the proof of `allocate` speaks of the chain and of the match as two steps.
 - *An append.* One record a sequence, with the slot that comes next in it, took a third of its cost away. What is left
