@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from bench.contestants import CONTESTANTS, Contestant
@@ -56,6 +57,7 @@ def main(
 ) -> None:
     """Compare kvblocks with the block managers of serving engines."""
     console = PlainConsole()
+    _check_folders(write_to, {"--nano-vllm": nano_vllm, "--compiled": compiled, "--traces": trace_folder})
     if checks:
         if part or only or nano_vllm or compiled or trace_folder:
             raise typer.BadParameter(
@@ -86,6 +88,20 @@ def main(
         results = merged(read(file), results) if file.is_file() else results
         write(file, results)
         write_plots(results, write_to)
+
+
+def _check_folders(write_to: Path | None, given: dict[str, Path | None]) -> None:
+    """Before anything is measured: what is not there, and where nothing can be written or merged."""
+    if write_to is not None:
+        given = {**given, "--write": write_to}
+    for option, folder in given.items():
+        if folder is not None and not folder.is_dir():
+            raise typer.BadParameter(f"{option} names a folder, and {folder} is none")
+    if write_to is not None and (write_to / "performance.json").is_file():
+        try:
+            read(write_to / "performance.json")
+        except (OSError, msgspec.MsgspecError) as error:
+            raise typer.BadParameter(f"{write_to / 'performance.json'} is no file of results: {error}") from None
 
 
 @contextmanager

@@ -20,6 +20,8 @@ def show(results: Results, console: Console) -> None:
     for one in results.growth:
         told = f"{one.rss / 2**20:.2f} MiB, {one.objects:,} objects"
         console.print(f"after {one.operations:,} operations: {told}", highlight=False)
+    for share in results.shares:
+        console.print(f"{share.operation}: {share.us:.3g} us, {share.about}", highlight=False)
     for name, why in results.absent.items():
         console.print(f"{name} does not take part: {why}", style="yellow", markup=False, highlight=False)
     goals.show("what kvblocks is to reach", verdicts(results), console)

@@ -200,8 +200,8 @@ class Executor:
             solver.push()
             solver.set("rlimit", self.rlimit)
             solver.add(*clause.premises, z3.Not(clause.conclusion))
-            verdict = solver.check()
-            reason = "" if verdict == z3.unsat else "refuted" if verdict == z3.sat else solver.reason_unknown()
+            verdict, why = _asked(solver)
+            reason = "" if verdict == z3.unsat else "refuted" if verdict == z3.sat else why
             solver.pop()
             if verdict == z3.unsat:
                 break
@@ -229,9 +229,18 @@ class Executor:
             self._solver.push()
             self._solver.set("rlimit", self.feasibility_rlimit)
             self._solver.add(condition)
-            self._known[here] = self._solver.check() != z3.unsat
+            self._known[here] = _asked(self._solver)[0] != z3.unsat
             self._solver.pop()
         return self._known[here]
+
+
+def _asked(solver: Any) -> tuple[Any, str]:
+    """The verdict of Z3, and why it knows none. Its theory of sequences may give up by raising: unknown, too."""
+    try:
+        verdict = solver.check()
+    except z3.Z3Exception as error:
+        return z3.unknown, str(error)
+    return verdict, solver.reason_unknown() if verdict == z3.unknown else ""
 
 
 def executing() -> Executor:

@@ -14,8 +14,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
 from audit.auditing import environment_with_mark, left
+from bench.__main__ import app
 from bench.contestants import (
     BARE,
     BUILTIN,
@@ -316,3 +318,26 @@ def test_the_shares_name_every_part_of_the_cost() -> None:
     assert told == ["shares: round 1", "shares: round 2"]
     results = msgspec.structs.replace(run(Plan({}, 1), CONTESTANTS[:1], {}, told.append), shares=found)
     assert all(share.about in page(results) for share in found)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["shares", "--write", "nowhere"], "--write names a folder, and nowhere is none"),
+        (["shares", "--compiled", "nowhere"], "--compiled names a folder, and nowhere is none"),
+        (["--checks", "--write", "nowhere"], "--write names a folder, and nowhere is none"),
+        (["traces"], "--traces DIR, or $KVAUDIT_TRACES, names it"),
+        (["shares", "--write", "."], "performance.json is no file of results"),
+        (["shares", "--only", "nobody"], "'kvblocks, array', 'kvblocks, builtin hash'"),
+    ],
+)
+def test_what_cannot_be_measured_or_written_is_said_before(
+    options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "performance.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KVAUDIT_TRACES", raising=False)
+    monkeypatch.setenv("COLUMNS", "400")
+    result = CliRunner().invoke(app, options)
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.split())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Hashable, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from kvblocks import BlockManager, Key
 from kvblocks.extra import Extra
@@ -171,3 +171,34 @@ class Mixes(BlockManager):
         if len(self._sequences) > 1:
             self._sequences[seq_id] = Counted(**fields, block_size=self.block_size)
         return table
+
+
+@dataclass(kw_only=True)
+class WithList(ByName):
+    """A record with a list of its own: equal lists may still be told apart."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.notes: list[int] = []
+
+
+class KeepsLists(Keeps):
+    """Has a container in its records that it does not declare."""
+
+    record = WithList
+
+
+class Exchanged(BlockManager):
+    """Declares two of its fields for each other."""
+
+    STATE = {**BlockManager.STATE, "tokens": BlockManager.STATE["cached"], "cached": BlockManager.STATE["tokens"]}
+
+
+class Named(NamedTuple):
+    """A record with a field that need not be given."""
+
+    table: list[int]
+    tokens: list[int]
+    hashes: list[Key]
+    cached: int
+    appends: int = 0

@@ -11,12 +11,16 @@ from explore.keeping import (
     CountsInRecords,
     DeclaresHalf,
     DeclaresWhatIsNotThere,
+    Exchanged,
     InDicts,
     KeepsByName,
+    KeepsLists,
     KeepsOwned,
     Mixes,
+    Named,
     NotesInRecords,
 )
+from kvaudit.explore.layout import Records
 from kvaudit.explore.report import BOUNDED, EXHAUSTIVE
 from kvaudit.report import CONFORMS, VIOLATION
 from kvblocks import BlockManager
@@ -66,6 +70,8 @@ def test_a_record_under_two_ids_is_found() -> None:
         (KeepsOwned, "the constructor of its Owned needs owner, which its STATE does not name"),
         (DeclaresHalf, "neither an attribute each nor fields of one record a sequence"),
         (DeclaresWhatIsNotThere, "its Sequence has no field texts"),
+        (KeepsLists, "the notes of a WithList is no plain value"),
+        (Exchanged, "what its STATE names cannot be compared"),
         (Mixes, "not every record in its _sequences is a Sequence"),
     ],
 )
@@ -74,3 +80,29 @@ def test_what_is_more_than_declared_is_not_searched_exhaustively(cls: Any, why: 
     assert result.exit_code == CONFORMS
     assert result.pools[0].kind == BOUNDED
     assert why in result.pools[0].why
+
+
+def test_a_field_of_a_named_tuple_that_need_not_be_given_is_looked_at() -> None:
+    """Else what it remembers would be forgotten in a restored state, and the search called exhaustive."""
+    declared = {"tables": "_s.table", "tokens": "_s.tokens", "hashes": "_s.hashes", "cached": "_s.cached"}
+    layout = Records(declared, "_s", Named([0], [1], [], 0), 2)
+    [fresh] = (layout.read({"_s": {"a": Named([0], [1], [], 0)}}) or {}).values()
+    assert layout.differs(fresh) == ""
+    [later] = (layout.read({"_s": {"a": Named([0], [1, 2], [], 0, 1)}}) or {}).values()
+    assert layout.differs(later) == "a Named has the appends 1, and 0 follows from its other fields"
+    [other] = (layout.read({"_s": {"a": Named([0], [1], [], 0, False)}}) or {}).values()
+    assert layout.differs(other) == "a Named has the appends False, and 0 follows from its other fields"
+
+
+class WithoutDict(BlockManager):
+    """As a compiled class, it has no `__dict__` to be looked at."""
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise AttributeError
+
+
+def test_a_manager_without_a_dict_is_searched_by_programs() -> None:
+    result = explored(WithoutDict, 2, 2, profile="seed", depth=2)
+    assert result.exit_code == CONFORMS
+    assert "it has no __dict__" in result.pools[0].why

@@ -137,3 +137,12 @@ def test_terms_of_unknown_sorts_are_not_wrapped() -> None:
     with pytest.raises(Unsupported):
         wrap(z3.Real("r"))
     assert isinstance(wrap(z3.Const("q", z3.DeclareSort("SeqId"))), SeqTerm)
+
+
+def test_a_solver_that_gives_up_by_raising_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def give_up(*_: object) -> None:
+        raise z3.Z3Exception("reached max unfolding")
+
+    monkeypatch.setattr(z3.Solver, "check", give_up)
+    goals = list(open_goals("slot"))
+    assert goals and goals[0].reason == "reached max unfolding"

@@ -148,6 +148,8 @@ class Restoring:
             found.failure = Failure(node.number, op, Breach("O2", "a legal call hangs"))
         except Unfit as unfit:
             found.unfit = str(unfit)
+        except (TypeError, ValueError, AttributeError) as error:  # of containers that are not what STATE says
+            found.unfit = f"what its STATE names cannot be compared ({error})"
         return found
 
     def _new_ids(self, ledger: Ledger) -> list[str]:

@@ -24,6 +24,9 @@ Values = tuple[Any, ...]
 """Of one sequence: its table, tokens, hashes and cached count, and behind them the rest of its record."""
 
 
+_PLAIN = (int, str, bytes, float, bool, type(None))
+
+
 class Unfit(Exception):
     """The target's state cannot be had in full: it can be searched only by playing programs. The message says why."""
 
@@ -146,14 +149,14 @@ class Records:
     def differs(self, values: Values) -> str:
         """How the rest is not what is made of the others, in words; empty if it is. Raises Unfit as `made`."""
         made = self.made(values)
-        if made == values:
-            return ""
         for name, is_there, due in zip(self._rest, values[4:], made[4:], strict=True):
-            if is_there != due:
+            if not (_is_plain(is_there) and _is_plain(due)):
+                raise Unfit(f"the {name} of a {self._class.__name__} is no plain value, and its STATE does not name it")
+            if is_there != due or type(is_there) is not type(due):
                 return (
                     f"a {self._class.__name__} has the {name} {is_there!r}, and {due!r} follows from its other fields"
                 )
-        return f"a {self._class.__name__} does not keep the fields that it is made of"
+        return "" if made == values else f"a {self._class.__name__} does not keep the fields that it is made of"
 
 
 def layout_of(declared: Mapping[str, str], target: ApiTarget, pool: Pool) -> Layout:
@@ -191,11 +194,20 @@ def _attribute_of_records(declared: Mapping[str, str]) -> str | None:
 
 
 def _fields(sample: Any) -> list[str]:
-    """What a record holds, in slots and in its dict."""
+    """What a record holds: in slots, in its dict, as a named tuple, or as a class of C has it."""
     slots = [
-        name for cls in type(sample).__mro__ for name, value in vars(cls).items() if inspect.ismemberdescriptor(value)
+        name
+        for cls in type(sample).__mro__
+        for name, value in vars(cls).items()
+        if inspect.ismemberdescriptor(value) or (inspect.isgetsetdescriptor(value) and not name.startswith("__"))
     ]
-    return [*dict.fromkeys([*slots, *getattr(sample, "__dict__", ())])]
+    named = type(sample)._fields if isinstance(sample, tuple) and hasattr(sample, "_fields") else ()
+    return [*dict.fromkeys([*slots, *named, *getattr(sample, "__dict__", ())])]
+
+
+def _is_plain(value: Any) -> bool:
+    """Equal means the same, of whatever it is made: no list or dict, no number of another library."""
+    return type(value) in _PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
 
 
 def _constructor(cls: type[Any], fields: Sequence[str]) -> tuple[Callable[..., Any], list[int]]:

@@ -68,6 +68,8 @@ class Subject:
         declared = _declared(manager)
         if any(getattr(cls, "__slots__", ()) for cls in type(manager).__mro__):
             raise Unfit("it has __slots__")
+        if not hasattr(manager, "__dict__"):
+            raise Unfit("it has no __dict__, as a compiled class has none")
         self._target = target
         self._variants = variants
         self._class = type(manager)
