@@ -6,9 +6,11 @@ Checked at each call, in time that does not grow with the pool, and called by th
     append_slot   O2 O5 O6 O9 I8 K1 K2          the slot, and at the edge of a block which one is taken
     free          O2
     all three     I1 I4 I8, O1 of a refusal     num_free_blocks
-    append_slots, extend, where the manager offers them: as the appends that they stand for, the count after the last
     misuse        O10                           of an unknown id, a live id or an empty prompt, where it gets through
     reads         O3 O4 O5 I8                   what the caller asks: can_allocate, num_cached_tokens, slot, block_table
+
+`append_slots` and `extend`, where the manager has them, are held to the appends that they stand for, with the count
+after the last; not done, they are to have left it.
 
 Every so many operations, at the full check: everything that `observe()`, `block_table` and the counts show is compared
 with the ledger that is due, so that the others (I2 I3 I6 I7 O7 O8 O11) are seen as well, named after the structure that
