@@ -97,9 +97,10 @@ def test_a_field_of_a_named_tuple_that_need_not_be_given_is_looked_at() -> None:
 class WithoutDict(BlockManager):
     """As a compiled class, it has no `__dict__` to be looked at."""
 
-    @property
-    def __dict__(self) -> Any:  # type: ignore[override]
-        raise AttributeError
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__dict__":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
 
 
 def test_a_manager_without_a_dict_is_searched_by_programs() -> None:

@@ -201,7 +201,7 @@ def _fields(sample: Any) -> list[str]:
         for name, value in vars(cls).items()
         if inspect.ismemberdescriptor(value) or (inspect.isgetsetdescriptor(value) and not name.startswith("__"))
     ]
-    named = type(sample)._fields if isinstance(sample, tuple) and hasattr(sample, "_fields") else ()
+    named = getattr(type(sample), "_fields", ()) if isinstance(sample, tuple) else ()
     return [*dict.fromkeys([*slots, *named, *getattr(sample, "__dict__", ())])]
 
 
