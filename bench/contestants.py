@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.drivers import Driver
 
 KVBLOCKS, ARRAY, BUILTIN, BATCHED = "kvblocks", "kvblocks, array", "kvblocks, builtin hash", "kvblocks, append_slots"
-COMPILED = "kvblocks, compiled"
+COMPILED, COMPILED_BATCHED = "kvblocks, compiled", "kvblocks, compiled, append_slots"
 BARE, BARE_BUILTIN = "bare sha256", "bare builtin hash"
 VLLM, OLD_VLLM, NANO, SGLANG = "vLLM 0.33.0", "vLLM 0.11.2", "nano-vllm", "SGLang 0.5.23"
 
@@ -105,7 +105,7 @@ CONTESTANTS = (
     Contestant(BUILTIN, partial(_kvblocks, hasher="builtin")),
     Contestant(BATCHED, partial(_kvblocks, hasher="sha256", batched=True)),
     Contestant(COMPILED, _compiled, "compiled"),
-    Contestant(f"{COMPILED}, append_slots", partial(_compiled, batched=True), "compiled"),
+    Contestant(COMPILED_BATCHED, partial(_compiled, batched=True), "compiled"),
     Contestant(BARE, partial(_bare, hasher="sha256")),
     Contestant(BARE_BUILTIN, partial(_bare, hasher="builtin")),
     Contestant(VLLM, _vllm, "vllm==0.33.0"),

@@ -8,7 +8,20 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, StrMethodFormatter
 
-from bench.contestants import ARRAY, BARE, BARE_BUILTIN, BATCHED, BUILTIN, KVBLOCKS, NANO, OLD_VLLM, SGLANG, VLLM
+from bench.contestants import (
+    ARRAY,
+    BARE,
+    BARE_BUILTIN,
+    BATCHED,
+    BUILTIN,
+    COMPILED,
+    COMPILED_BATCHED,
+    KVBLOCKS,
+    NANO,
+    OLD_VLLM,
+    SGLANG,
+    VLLM,
+)
 from bench.playing import APPEND, PROMPT
 from bench.results import Measured, Results
 
@@ -17,6 +30,8 @@ _COLOURS = {
     ARRAY: "tab:cyan",
     BUILTIN: "deepskyblue",
     BATCHED: "navy",
+    COMPILED: "goldenrod",
+    COMPILED_BATCHED: "saddlebrown",
     VLLM: "tab:red",
     OLD_VLLM: "tab:orange",
     NANO: "tab:green",
