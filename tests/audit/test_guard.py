@@ -554,3 +554,16 @@ def test_a_wrong_batch_is_seen(cls: Any, obligation: str, call: Callable[[Any], 
     with pytest.raises(ContractViolation) as caught:
         call(watched)
     assert caught.value.breaches[0].obligation == obligation
+
+
+def test_a_bystander_hands_iterators_on(tmp_path: Path) -> None:
+    """Also by a method that was taken off the guard before: what was read of them is not lost."""
+    manager = ForgetsOne(6, 2)
+    watched = guard(manager, "warn", folder=None)
+    watched.allocate("a", [1])
+    watched.allocate("b", [2, 3, 4])
+    extend = watched.extend
+    with pytest.warns(ContractWarning):
+        watched.append_slots(["a", "b"], [1, 1])
+    assert len(extend("b", iter([5, 6]))) == 2
+    assert manager.observe().tokens["b"] == (2, 3, 4, 5, 6)

@@ -23,10 +23,6 @@ class Batch(NamedTuple):
     first: Any
     tokens: list[Any]
 
-    def on(self, method: Callable[..., Any]) -> Any:
-        """Make the call."""
-        return method(self.first, self.tokens)
-
     def appends(self, slots: Any) -> list[tuple[Append, Returned]]:
         """What it has done, append by append; empty if there is not a slot for each token."""
         seqs: list[Hashable] = self.first if self.name == "append_slots" else [self.first] * len(self.tokens)
@@ -43,10 +39,26 @@ class Batch(NamedTuple):
         return Breach("O5", f"{self.name} is to answer {count(len(self.tokens), 'slot')}, not {slots!r:.80}")
 
 
-def batch_of(name: str, method: Callable[..., Any], args: Any, named: Any) -> Batch | None:
-    """The call; None if the arguments are none of it, which is the manager's to say."""
-    given = in_order(method, args, named)
-    if len(given) != 2:
-        return None
-    first, tokens = given
-    return Batch(name, list(first) if name == "append_slots" else first, list(tokens))
+def followed(
+    name: str,
+    method: Callable[..., Any],
+    raised: Callable[[Batch, BaseException], None],
+    returned: Callable[[Batch, Any], None],
+) -> Callable[..., Any]:
+    """The method, each call of which is told of as it ends. What is no such call is the manager's to say."""
+
+    def call(*args: Any, **named: Any) -> Any:
+        given = in_order(method, args, named)
+        if len(given) != 2:
+            return method(*args, **named)
+        first, tokens = given
+        batch = Batch(name, list(first) if name == "append_slots" else first, list(tokens))
+        try:
+            slots = method(batch.first, batch.tokens)
+        except BaseException as error:
+            raised(batch, error)
+            raise
+        returned(batch, slots)
+        return slots
+
+    return call

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +12,7 @@ import msgspec
 
 from kvaudit.api import ApiTarget
 from kvaudit.errors import UsageError
-from kvaudit.guarding.batches import BATCHES, batch_of
+from kvaudit.guarding.batches import BATCHES, Batch, followed
 from kvaudit.guarding.lockstep import is_legal
 from kvaudit.guarding.log import Call, line_of
 from kvaudit.guarding.pool import pool_of
@@ -121,31 +121,21 @@ class Recorder:
         if name.startswith("_"):  # not made yet, as in a copy
             raise AttributeError(name)
         value = getattr(self._manager, name)
-        return self._batch(name, value) if name in BATCHES else value
+        return followed(name, value, self._batch_raised, self._batch_returned) if name in BATCHES else value
 
-    def _batch(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        """append_slots or extend, written down as the appends that it stands for. What is refused is no step."""
+    def _batch_raised(self, _: Batch, error: BaseException) -> None:
+        if not isinstance(error, Exception):  # else it was refused or misused as a whole, which is no step
+            self.close()
 
-        def recorded(*args: Any, **named: Any) -> Any:
-            batch = batch_of(name, method, args, named)
-            if batch is None:
-                return method(*args, **named)
-            try:
-                slots = batch.on(method)
-            except BaseException as error:
-                if not isinstance(error, Exception):
-                    self.close()
-                raise
-            appends = batch.appends(slots)
-            if len(appends) < len(batch.tokens):
-                self.close()
-                what = batch.no_answer(slots).detail
-                warnings.warn(f"nothing is recorded any more: {what}", RuntimeWarning, stacklevel=2)
-            for nth, (operation, outcome) in enumerate(appends, start=1):
-                self._keep(operation, outcome, counts=nth == len(appends))
-            return slots
-
-        return recorded
+    def _batch_returned(self, batch: Batch, slots: Any) -> None:
+        """append_slots or extend, written down as the appends that it stands for."""
+        appends = batch.appends(slots)
+        if len(appends) < len(batch.tokens):
+            self.close()
+            what = batch.no_answer(slots).detail
+            warnings.warn(f"nothing is recorded any more: {what}", RuntimeWarning, stacklevel=3)
+        for nth, (operation, outcome) in enumerate(appends, start=1):
+            self._keep(operation, outcome, counts=nth == len(appends))
 
     def __enter__(self) -> Self:
         return self

@@ -13,7 +13,7 @@ from kvaudit import words
 from kvaudit.api import ApiTarget
 from kvaudit.breach import Breach, gravest
 from kvaudit.errors import TargetError
-from kvaudit.guarding.batches import Batch, batch_of
+from kvaudit.guarding.batches import Batch, followed
 from kvaudit.guarding.full import look
 from kvaudit.guarding.lockstep import Lockstep, is_legal, owners
 from kvaudit.guarding.log import Appended, Call, dump
@@ -124,24 +124,13 @@ class Watch:
 
     def batch(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         """append_slots or extend, held to the appends that it stands for."""
-
-        def checked(*args: Any, **named: Any) -> Any:
-            batch = batch_of(name, method, args, named)
-            if batch is None or self.is_bystander:
-                return method(*args, **named)
-            try:
-                slots = batch.on(method)
-            except BaseException as error:
-                self.batch_raised(batch, error)
-                raise
-            self.batch_returned(batch, slots)
-            return slots
-
-        return checked
+        return followed(name, method, self.batch_raised, self.batch_returned)
 
     @_out_of_the_way
     def batch_returned(self, batch: Batch, slots: Any) -> None:
         """All of it is done: between two of its appends the manager was not to be seen."""
+        if self.is_bystander:
+            return
         appends = batch.appends(slots)
         if len(appends) < len(batch.tokens):
             self._violated([batch.no_answer(slots)], batch.name)
@@ -155,6 +144,8 @@ class Watch:
     @_out_of_the_way
     def batch_raised(self, batch: Batch, error: BaseException) -> None:
         """It is refused or misused as a whole, and the exception goes on to the caller."""
+        if self.is_bystander:
+            return
         if not isinstance(error, Exception):  # Ctrl-C, say: nobody knows how far it came
             self.step_aside()
             return
