@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -17,11 +16,13 @@ from bench.measuring import Plan, run
 from bench.results import merged, read, write
 from bench.terminal import show
 from bench.workloads import GROWTH, LENGTHS, LIVE, MAIN, POOLS, Workload, traces
-from kvaudit.cli.console import INTERRUPTED, say
+from kvaudit.cli.console import interruptible
 from kvaudit.plain_console import PlainConsole
 from kvaudit.terminal import progress_bar
 
 PARTS = ("main", "pools", "lengths", "live", "traces", "memory", "growth", "shares")
+
+NOT_WRITTEN = "interrupted: nothing was written"
 
 
 app = typer.Typer(add_completion=False)
@@ -77,7 +78,7 @@ def main(
     )
     contestants = _contestants(only)
     folders = {"nano-vllm": nano_vllm, "compiled": compiled}
-    with _interruptible(), progress_bar(console) as bar:
+    with interruptible(NOT_WRITTEN), progress_bar(console) as bar:
         task = bar.add_task("starting", total=plan.steps(len(contestants)), done="")
         results = run(plan, contestants, folders, lambda what: bar.update(task, advance=1, description=what))
     show(results, console)
@@ -104,22 +105,12 @@ def _check_folders(write_to: Path | None, given: dict[str, Path | None]) -> None
             raise typer.BadParameter(f"{write_to / 'performance.json'} is no file of results: {error}") from None
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Ctrl-C ends the measuring with a line and a status of its own."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        say("error", "interrupted: nothing was written")
-        raise typer.Exit(INTERRUPTED) from None
-
-
 def _measure_checks(rounds: int, folder: Path | None, console: PlainConsole, *, quick: bool) -> None:
     from bench.checks import measuring, results, terminal
     from bench.checks.kills import planted
 
     plan = measuring.QUICK if quick else measuring.Plan(rounds)
-    with _interruptible(), progress_bar(console) as bar:
+    with interruptible(NOT_WRITTEN), progress_bar(console) as bar:
         task = bar.add_task("starting", total=plan.calls(len(planted())), done="")
         measured = measuring.run(plan, lambda what: bar.update(task, advance=1, description=what))
     terminal.show(measured, console)

@@ -36,6 +36,16 @@ def say(kind: str, text: str) -> None:
     console.print(f"[{style}]{kind}:[/] {escape(plain(text))}")
 
 
+@contextlib.contextmanager
+def interruptible(told: str) -> Iterator[None]:
+    """Ctrl-C ends the command with a line that says `told`, and with a status of its own."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("error", told)
+        raise typer.Exit(INTERRUPTED) from None
+
+
 class OutputFile:
     """The file of an option, opened before the work begins: a wrong path is to be told at once.
 

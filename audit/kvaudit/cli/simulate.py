@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from kvaudit.cli.console import INTERRUPTED, JsonFile, say
+from kvaudit.cli.console import INTERRUPTED, JsonFile, interruptible
 from kvaudit.cli.options import Json, Refusal
 from kvaudit.errors import UsageError
 from kvaudit.plain_console import PlainConsole
@@ -82,7 +80,7 @@ def simulate(
         raise UsageError(f"--target {target}: a Python class is played, in this process")
     if plot is not None:
         plots.check(plot)
-    with JsonFile(json) as file, _interruptible():
+    with JsonFile(json) as file, interruptible("interrupted before anything was played"):
         console = PlainConsole(stderr=file.is_stdout)
         workload = read_workload(trace, block_size)
         sizes = pool_sizes(blocks, workload)
@@ -110,12 +108,3 @@ def _run(simulation: Simulation, sizes: list[int], console: Console) -> bool:
         except KeyboardInterrupt:
             return False
     return True
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        say("error", "interrupted before anything was played")
-        raise typer.Exit(INTERRUPTED) from None
